@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from justmem.config import load
-from justmem.server.application import application
+from justmem.server.application import api
 from justmem.server.state import Server
 
 HERE = Path(__file__).parent
@@ -14,6 +14,5 @@ HERE = Path(__file__).parent
 with tempfile.TemporaryDirectory() as folder:
     settings = load(folder=folder, embedder="justmem.testing:HashEmbedder", reranker="none")
     server = Server(settings, clock=datetime.now, keys=None)
-    app = application(server)
-    schema = app._app.openapi()  # type: ignore[attr-defined]
+    schema = api(server).openapi()
     (HERE / "openapi.json").write_text(json.dumps(schema), "utf-8")

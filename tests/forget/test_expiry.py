@@ -161,25 +161,11 @@ async def test_the_server_expires_by_itself_unless_its_clock_jumps(make: Make) -
         told(), retention=Retention(days=70), clock=lambda: start - timedelta(days=1)
     )
     await memory.remember_many(HISTORY)
-    times = iter([start, start, datetime(2099, 1, 1), NOW, NOW])
-    looked = asyncio.Event()
-    seen: list[int] = []
-
-    def clock() -> datetime:
-        now = next(times, None)
-        if now is None:
-            looked.set()
-            return NOW
-        return now
-
-    upkeep = ExpiryTask(OneSpace(memory), clock, 0.01)  # type: ignore[arg-type]
-    task = asyncio.create_task(upkeep.run())
-    await looked.wait()
-    seen.append(len(await memory.sessions()))
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    # There and back were jumps; a clock that goes evenly then took the oldest.
-    assert seen == [2]
+    now = start
+    task = ExpiryTask(OneSpace(memory), lambda: now)  # type: ignore[arg-type]
+    for now, left in ((start, 3), (datetime(2099, 1, 1), 3), (NOW, 2)):
+        await task.look()
+        assert len(await memory.sessions()) == left
 
 
 async def test_a_server_that_starts_under_a_wrong_clock_expires_nothing(
@@ -188,14 +174,13 @@ async def test_a_server_that_starts_under_a_wrong_clock_expires_nothing(
     memory = await make(told(), retention=Retention(days=70), clock=lambda: NOW)
     await memory.remember_many(HISTORY)
     now = NOW + timedelta(days=3650)
-    upkeep = ExpiryTask(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    task = ExpiryTask(OneSpace(memory), lambda: now)  # type: ignore[arg-type]
     for _ in range(3):
-        await upkeep.look()
+        await task.look()
     assert len(await memory.sessions()) == len(HISTORY)
     assert "justmem expire" in caplog.text
     now = NOW + timedelta(days=1)  # it was set right
-    await upkeep.look()  # a jump
-    await upkeep.look()
+    await task.look()
     assert len(await memory.sessions()) == 2
 
 
@@ -204,12 +189,12 @@ async def test_a_wrong_clock_is_not_made_right_by_what_is_entered_under_it(make:
     memory = await make(told(), retention=Retention(days=70), clock=lambda: now)
     await memory.remember_many(HISTORY)
     now = NOW + timedelta(days=3650)
-    upkeep = ExpiryTask(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    task = ExpiryTask(OneSpace(memory), lambda: now)  # type: ignore[arg-type]
     now += timedelta(seconds=5)
     await memory.keep({**HISTORY[0], "id": "again"})  # before the first look
     assert (await memory.log(limit=1))[0].at.year == now.year
     for _ in range(2):
-        await upkeep.look()
+        await task.look()
     assert len(await memory.sessions()) == len(HISTORY) + 1
 
 
@@ -217,10 +202,8 @@ async def test_a_space_that_nobody_uses_expires_while_the_server_runs(make: Make
     memory = await make(told(), retention=Retention(days=70), clock=lambda: NOW)
     await memory.remember_many(HISTORY)
     now = NOW + timedelta(hours=1)
-    upkeep = ExpiryTask(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
-    for _ in range(10):  # some are jumps of days, as with a machine that sleeps
-        await upkeep.look()
+    task = ExpiryTask(OneSpace(memory), lambda: now)  # type: ignore[arg-type]
+    for _ in range(10):
+        await task.look()
         now += timedelta(days=20)
-        await upkeep.look()
-    await upkeep.look()
     assert await memory.sessions() == []

@@ -304,7 +304,7 @@ def test_a_key_that_is_not_known_is_asked_for_again(page: Browser) -> None:
 def test_a_key_that_may_only_read_is_told_so(page: Browser, server: Running) -> None:
     page.js(f"sessionStorage.setItem('justmem.key', '{server.key('ana', right='read')}')")
     go(page, "#/space/ana/forget?session=bike")
-    page.wait_for("may not write", ".forgetting")
+    page.wait_for("right `write`", ".forgetting")
 
 
 # ---------------------------------------------------------------- remembered text is text

@@ -99,7 +99,8 @@ def test_two_commands_cannot_change_the_keys_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_a_star_is_the_only_wildcard(pattern: str, space: str, opens: bool) -> None:
-    assert Key("id", "name", "read", (pattern,)).opens(space) is opens
+    key = Key(id="id", name="name", right="read", spaces=(pattern,))
+    assert key.opens(space) is opens
 
 
 # ---------------------------------------------------------------- the command

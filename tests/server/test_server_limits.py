@@ -125,7 +125,6 @@ def test_an_endless_body_is_cut_off(client: httpx.Client) -> None:
         b'{"question": "x", "at": 1e400}',
         b'{"question": "x", "at": NaN}',
         b'{"question": "\xff"}',
-        b'{"question": "\\ud800"}',
         b"[" * 5000,
     ],
 )

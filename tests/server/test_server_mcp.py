@@ -299,7 +299,7 @@ async def test_a_key_reads_no_other_space_and_writes_only_if_it_may(server: Runn
         assert not (await client.call_tool("recall", {"question": "bike"})).is_error
         refused = await client.call_tool("remember", {"text": "more"})
         assert refused.is_error
-        assert "may not write" in str(refused.content)
+        assert "right `write`" in str(refused.content)
 
 
 async def test_one_key_for_many_spaces_names_one_by_header(server: Running) -> None:

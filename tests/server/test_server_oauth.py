@@ -156,7 +156,7 @@ async def test_read_is_not_write_and_a_space_is_not_another(server: Running) -> 
     owner = Owner(server.key("team-*"), space="team-x", write=False)
     refused = await use(server, owner, "remember", text=BOUGHT)
     assert refused.is_error
-    assert "may not write" in str(refused.content)
+    assert "right `write`" in str(refused.content)
     assert owner.kept.tokens is not None
     key = owner.kept.tokens.access_token
     sent = {"authorization": f"Bearer {key}", "x-justmem-space": "team-y"}

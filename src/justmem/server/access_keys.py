@@ -15,13 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from justmem.config import ServerSettings
 from justmem.errors import InputError, InvalidFile, NotInMemory, TooMany
@@ -33,9 +31,10 @@ RIGHTS: tuple[Right, ...] = get_args(Right)  # each includes those before it
 _Hex = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(BaseModel):
     """`spaces` are names; a * in one stands for any characters."""
+
+    model_config = ConfigDict(frozen=True)
 
     id: str
     name: str
@@ -47,7 +46,8 @@ class Key:
         return RIGHTS.index(self.right) >= RIGHTS.index(right)
 
     def opens(self, space: str) -> bool:
-        return self._pattern.fullmatch(space) is not None
+        patterns = (".*".join(map(re.escape, name.split("*"))) for name in self.spaces)
+        return any(re.fullmatch(pattern, space, re.DOTALL) for pattern in patterns)
 
     @property
     def actor(self) -> str:
@@ -63,35 +63,21 @@ class Key:
         """The space of a key that opens a single one."""
         return self.spaces[0] if len(self.spaces) == 1 and "*" not in self.spaces[0] else None
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        parts = (".*".join(map(re.escape, name.split("*"))) for name in self.spaces)
-        return re.compile("|".join(f"(?:{part})" for part in parts), re.DOTALL)
-
 
 # Somebody with access to the data folder: on the command line, or with `--no-keys`.
-OWNER = Key("owner", "owner", "admin", ("*",))
+OWNER = Key(id="owner", name="owner", right="admin", spaces=("*",))
 
 
-class _Row(BaseModel):
+class _Stored(Key):
     """A key in the file."""
 
-    id: str
-    name: str
-    right: Right
-    spaces: tuple[str, ...]
-    made: str = ""
     salt: _Hex
     hash: _Hex
-
-    @property
-    def key(self) -> Key:
-        return Key(self.id, self.name, self.right, self.spaces, self.made)
 
 
 class _File(BaseModel):
     version: int = 1
-    keys: list[_Row] = []
+    keys: list[_Stored] = []
 
 
 class Keys:
@@ -100,26 +86,27 @@ class Keys:
     def __init__(self, folder: Path) -> None:
         self.path = Path(folder) / FILE
         self._seen = b""  # the file as it was read last
-        self._rows: dict[str, _Row] = {}
+        self._known: dict[str, _Stored] = {}
 
     def find(self, token: str) -> Key | None:
         """Takes the same time for a wrong secret and for an unknown key."""
         prefix, _, rest = token.partition("_")
         id, _, secret = rest.partition("_")
-        row = self._read().get(id)
-        salt, stored = ("00" * 16, "00" * 32) if row is None else (row.salt, row.hash)
+        key = self._read().get(id)
+        salt, stored = ("00" * 16, "00" * 32) if key is None else (key.salt, key.hash)
         same = hmac.compare_digest(_hash(secret, salt), stored)
-        return row.key if row is not None and same and prefix == "jm" else None
+        return key if same and prefix == "jm" else None
 
     def all(self) -> list[Key]:
-        return [row.key for row in self._read().values()]
+        """Without salts and hashes."""
+        return [Key(**key.model_dump(exclude={"salt", "hash"})) for key in self._read().values()]
 
     def add(self, name: str, right: Right, spaces: tuple[str, ...], made: datetime) -> str:
         """The new key. Only its hash is stored."""
         if not spaces or not all(space.strip() for space in spaces):
             raise InputError("A key needs at least one space: name it, or write * for all.")
         id, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_hex(16)
-        row = _Row(
+        key = _Stored(
             id=id,
             name=name,
             right=right,
@@ -128,21 +115,22 @@ class Keys:
             salt=salt,
             hash=_hash(secret, salt),
         )
-        self._change(lambda rows: rows | {id: row})
+        with self._changing() as keys:
+            keys[id] = key
         return f"jm_{id}_{secret}"
 
     def revoke(self, id: str) -> None:
-        if id not in self._read():
-            raise NotInMemory(f"There is no key {id!r}: `justmem keys list` shows them.")
-        self._change(lambda rows: {name: row for name, row in rows.items() if name != id})
+        with self._changing() as keys:
+            if keys.pop(id, None) is None:
+                raise NotInMemory(f"There is no key {id!r}: `justmem keys list` shows them.")
 
-    def _read(self) -> dict[str, _Row]:
+    def _read(self) -> dict[str, _Stored]:
         """Reads the small file each time. Its size and time do not show every change. If it cannot
         be read, no key is valid, also not the earlier ones."""
         try:
             data = self.path.read_bytes()
             if data != self._seen:
-                self._rows = {row.id: row for row in _File.model_validate_json(data).keys}
+                self._known = {key.id: key for key in _File.model_validate_json(data).keys}
                 self._seen = data
         except FileNotFoundError:
             return {}
@@ -151,9 +139,11 @@ class Keys:
                 f"{self.path} cannot be read as a key file ({type(error).__name__}): restore it, "
                 "or remove it and make new keys."
             ) from None
-        return self._rows
+        return self._known
 
-    def _change(self, change: Callable[[dict[str, _Row]], dict[str, _Row]]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, _Stored]]:
+        """The keys by id. What the block changes is written to the file."""
         private_files.folder(self.path.parent)
         beside = self.path.with_suffix(".new")
         try:
@@ -165,7 +155,9 @@ class Keys:
             ) from None
         try:
             with os.fdopen(file, "w", encoding="utf-8") as stream:
-                stream.write(_File(keys=[*change(self._read()).values()]).model_dump_json(indent=1))
+                keys = {**self._read()}
+                yield keys
+                stream.write(_File(keys=[*keys.values()]).model_dump_json(indent=1))
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(beside, self.path)

@@ -3,48 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from justmem.errors import KeyTooWeak, NoRoom
-from justmem.server import card_routes, metrics, problems, session_routes
+from justmem.errors import JustMemError, KeyTooWeak, NoRoom
+from justmem.server import card_routes, metrics, session_routes, space_routes
+from justmem.server.mcp import HttpTools
 from justmem.server.middleware import Middleware
-from justmem.server.problems import MEDIA_TYPE, Problem
+from justmem.server.problems import MEDIA_TYPE, Problem, respond
 from justmem.server.proxy import chat
 from justmem.server.proxy.upstreams import Upstreams
-from justmem.server.requests import key_of, server_of
+from justmem.server.requests import ThisKey, ThisServer
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
 ABOUT = """Just enough long-term memory: cited answers, and a receipt for each.
 
 Send your key as `Authorization: Bearer jm_...`. Names of spaces are any text, percent-encoded.
-Errors are `application/problem+json`.
+Times are local and have no offset. Errors are `application/problem+json`.
 """
+_PROBLEM: dict[str, Any] = {
+    "model": Problem,
+    "description": "What went wrong, and what to do.",
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+# For the OpenAPI document: the middleware has checked the key before a route runs.
+_KEY = Security(HTTPBearer(scheme_name="key", auto_error=False))
 
 
 def application(server: Server) -> ASGIApp:
-    tools = _tools(server)
-    upstreams = Upstreams(server.settings)
+    """With CORS for the configured origins."""
+    return CORSMiddleware(
+        Middleware(api(server), server),
+        allow_origins=server.serving.origins,
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+        allow_headers=["authorization", "content-type", "x-justmem-space", "x-justmem-session"],
+        expose_headers=["retry-after", "x-justmem-receipt", "x-justmem-error"],
+    )
+
+
+def api(server: Server) -> FastAPI:
+    tools, upstreams = HttpTools(server), Upstreams(server.settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(server.running())
-            await stack.enter_async_context(upstreams.running())
-            if tools is not None:
-                await stack.enter_async_context(tools.manager.run())
+        async with server.running(), upstreams.running(), tools.manager.run():
             yield
 
     app = FastAPI(
@@ -63,114 +78,58 @@ def application(server: Server) -> ASGIApp:
     )
     app.state.server = server
     app.state.upstreams = upstreams
-    problems.install(app)
+    for kind in (JustMemError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _problem)
+    app.include_router(health)
     for router in (
-        session_routes.space_router,
+        space_routes.router,
         session_routes.router,
-        session_routes.note_router,
         card_routes.question_router,
         card_routes.router,
-        running,
         chat.router,
+        statistics,
     ):
-        app.include_router(router)
-    if tools is not None:
-        app.add_route("/mcp", tools, include_in_schema=False)
-        app.router.routes.extend(tools.sign_in_routes)
+        app.include_router(router, dependencies=[_KEY])
+    app.router.routes += tools.routes
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
-    app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
-    return _cross_origin(Middleware(app, server), server)
+    return app
+
+
+async def _problem(request: Request, error: Exception) -> JSONResponse:
+    return respond(error, request.url.path)
 
 
 # ---------------------------------------------------------------- health and metrics
 
-running = APIRouter(tags=["running"])
+health = APIRouter(prefix="/health", tags=["running"])
+statistics = APIRouter(tags=["running"])
 
 
 class Health(BaseModel):
     status: str
 
 
-@running.get("/health/live")
+@health.get("/live")
 async def health_live() -> Health:
     return Health(status="alive")
 
 
-@running.get("/health/ready")
-async def health_ready(request: Request) -> Health:
+@health.get("/ready")
+async def health_ready(server: ThisServer) -> Health:
     """503 while local models load, and once the server is stopping."""
-    if (reason := server_of(request).not_ready) is not None:
-        raise NoRoom(reason)
+    if server.not_ready is not None:
+        raise NoRoom(server.not_ready)
     return Health(status="ready")
 
 
-@running.get(
+@statistics.get(
     "/metrics",
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def read_metrics(request: Request) -> PlainTextResponse:
+async def read_metrics(server: ThisServer, key: ThisKey) -> PlainTextResponse:
     """Tokens by stage, latencies, sessions by state, requests. Only for admin keys that open all
     spaces, because the numbers cover all spaces."""
-    key = key_of(request)
     if not (key.may("admin") and key.opens_all):
         raise KeyTooWeak("Metrics cover all spaces: they need an admin key that opens all.")
-    text = server_of(request).metrics.text()
-    return PlainTextResponse(text, media_type=metrics.CONTENT_TYPE)
-
-
-# ---------------------------------------------------------------- the parts
-
-
-def _tools(server: Server) -> Any:
-    if find_spec("mcp") is None:
-        return None
-    from justmem.server.mcp import HttpTools
-
-    return HttpTools(server)
-
-
-def _cross_origin(app: ASGIApp, server: Server) -> ASGIApp:
-    if not server.serving.origins:
-        return app
-    return CORSMiddleware(
-        app,
-        allow_origins=server.serving.origins,
-        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-        allow_headers=["authorization", "content-type", "x-justmem-space", "x-justmem-session"],
-        expose_headers=["retry-after", "x-justmem-receipt", "x-justmem-error"],
-    )
-
-
-_PROBLEM: dict[str, Any] = {
-    "description": "What went wrong, and what to do.",
-    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-}
-
-
-def _with_local_times(schema: Any) -> Any:
-    """Our times have no offset, and `date-time` promises one."""
-    if isinstance(schema, list):
-        return [_with_local_times(each) for each in schema]
-    if not isinstance(schema, dict) or schema.get("title") == "Entry":  # whose times are in UTC
-        return schema
-    if schema.get("format") == "date-time":
-        about = "ISO 8601, local time without an offset: 2024-05-20T14:30:00"
-        return {**schema, "format": "local-date-time", "description": about}
-    return {name: _with_local_times(each) for name, each in schema.items()}
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = _with_local_times(FastAPI.openapi(app))
-        parts = schema.setdefault("components", {})
-        parts["schemas"]["Problem"] = Problem.model_json_schema()
-        parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        schema["security"] = [{"key": []}]
-        for path, operations in schema["paths"].items():
-            for operation in operations.values():
-                operation["responses"].pop("422", None)  # `default` describes our problems
-                if path.startswith("/health"):
-                    operation["security"] = []
-        app.openapi_schema = schema
-    return app.openapi_schema
+    return PlainTextResponse(server.metrics.text(), media_type=metrics.CONTENT_TYPE)

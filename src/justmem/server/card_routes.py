@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from justmem.domain import (
@@ -24,6 +24,7 @@ from justmem.domain import (
     SubjectProfile,
 )
 from justmem.plan import PlanParts
+from justmem.server.access import SpaceAccess
 from justmem.server.requests import (
     Body,
     Id,
@@ -32,12 +33,12 @@ from justmem.server.requests import (
     Offset,
     Readable,
     ReadAccess,
+    ThisKey,
+    ThisServer,
     Time,
     Writable,
     WriteAccess,
-    key_of,
-    server_of,
-    with_examples,
+    with_example,
 )
 
 question_router = APIRouter(prefix="/v1", tags=["questions"])
@@ -52,25 +53,19 @@ class Question(Body):
     sessions are left out. `speaker` is who asks: "my" refers to them. With `plan`, a plan or parts
     of one, no model is called to plan. `candidates` adds everything that discovery found."""
 
-    model_config = with_examples(
-        {"question": "What did my bike cost?", "at": "2024-06-01T12:00"},
+    model_config = with_example(
         {
             "question": "Which sports have I taken up?",
+            "at": "2024-06-01T12:00",
             "plan": {"rewrites": ["ran a race", "joined a riding group"]},
-        },
+        }
     )
 
-    question: str = Field(min_length=1, max_length=100_000)
+    question: str
     at: Time | None = None
-    speaker: str | None = Field(None, min_length=1, max_length=200)
+    speaker: str | None = None
     plan: PlanParts | None = None
     candidates: bool = False
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of `AsyncMemory.ask` besides the question."""
-        plan = None if self.plan is None else self.plan.model_dump(exclude_none=True)
-        return {"at": self.at, "speaker": self.speaker, "plan": plan}
 
     def shown(self, evidence: Evidence) -> Evidence:
         """Discovery finds hundreds of candidates. They are sent only on request."""
@@ -86,25 +81,24 @@ class Recall(Question):
     `sessions`; only what was said from `since` to `until`, inclusive; memory `as_of` a day."""
 
     prompt: PromptTokens = None
-    limit: int | None = Field(None, ge=1, le=1000)
-    labels: Labels = None
-    sessions: list[str] | None = Field(None, max_length=1000)
+    limit: int | None = None
+    labels: Labels | None = None
+    sessions: list[str] | None = None
     since: date | None = None
     until: date | None = None
     as_of: date | None = None
 
-    @property
-    def options(self) -> dict[str, Any]:
-        names = {"limit", "labels", "sessions", "since", "until", "as_of"}
-        return super().options | self.model_dump(include=names)
 
-
-class RecallSpaces(Question):
+class RecallSpaces(Body):
     """`spaces`: the names of those to recall from. The rest as for one space."""
 
-    model_config = with_examples({"question": "When do we meet?", "spaces": ["ana", "team"]})
+    model_config = with_example({"question": "When do we meet?", "spaces": ["ana", "team"]})
 
-    spaces: list[str] = Field(min_length=1, max_length=20)
+    question: str
+    spaces: list[str] = Field(max_length=20)
+    at: Time | None = None
+    speaker: str | None = None
+    plan: PlanParts | None = None
     prompt: PromptTokens = None
 
 
@@ -121,13 +115,12 @@ class SpacesEvidenceView(SpacesEvidence):
 
 
 @question_router.post("/recall")
-async def recall_spaces(body: RecallSpaces, request: Request) -> SpacesEvidenceView:
+async def recall_spaces(body: RecallSpaces, server: ThisServer, key: ThisKey) -> SpacesEvidenceView:
     """One ranking over several spaces, each card with its space. The key must open all of them."""
-    server, key = server_of(request), key_of(request)
     for space in body.spaces:
-        server.check(key, space, "read")
+        SpaceAccess(server, key, space).check("read")
     with server.limits.asking(key.id):
-        found = await server.spaces.recall(body.question, body.spaces, **body.options)
+        found = await server.spaces.recall(**body.given("prompt"))
     server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
     return SpacesEvidenceView.trusted(**dict(found), prompt_text=text)
@@ -136,8 +129,8 @@ async def recall_spaces(body: RecallSpaces, request: Request) -> SpacesEvidenceV
 @question_router.post("/spaces/{space}/recall")
 async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     """The evidence for a question, without an answer."""
-    async with access.server.asking(access.key, access.space) as memory:
-        found = await memory.recall(body.question, **body.options)
+    async with access.asking() as memory:
+        found = await memory.recall(**body.given("prompt", "candidates"))
     access.server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
     return EvidenceView.trusted(**dict(body.shown(found)), prompt_text=text)
@@ -146,8 +139,8 @@ async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
 @question_router.post("/spaces/{space}/ask")
 async def ask(body: Question, access: ReadAccess) -> Answer:
     """An answer from memory, with citations and a receipt."""
-    async with access.server.asking(access.key, access.space) as memory:
-        answer = await memory.ask(body.question, **body.options)
+    async with access.asking() as memory:
+        answer = await memory.ask(**body.given("candidates"))
     access.server.metrics.receipt(answer.receipt)
     return answer.model_copy(update={"evidence": body.shown(answer.evidence)})
 
@@ -156,7 +149,7 @@ async def ask(body: Question, access: ReadAccess) -> Answer:
 
 
 class CardQuery(Body):
-    subject: str | None = Field(None, description="The subject of the cards.")
+    subject: str | None = None
     kind: Kind | None = None
     status: Status | None = None
     session: str | None = Field(None, description="The session they come from.")
@@ -168,11 +161,11 @@ class CardQuery(Body):
 @router.get("/cards")
 async def list_cards(where: Annotated[CardQuery, Query()], memory: Readable) -> list[Card]:
     """In order of time."""
-    return list(await memory.cards(**where.model_dump()))
+    return list(await memory.cards(**where.given()))
 
 
 class CardWithSource(BaseModel):
-    """A card, and the turns that support it with the exact words cited."""
+    """A card, and the turns that support it."""
 
     card: Card
     source: Source
@@ -187,11 +180,11 @@ async def get_card(id: Id, memory: Readable) -> CardWithSource:
 class Changes(Body):
     """The fields of a card that get another value."""
 
-    model_config = with_examples({"fact": "lives in Vienna", "event_date": "2025-02"})
+    model_config = with_example({"fact": "lives in Vienna", "event_date": "2025-02"})
 
-    fact: str | None = Field(None, max_length=2000)
-    subject: str | None = Field(None, max_length=2000)
-    event_date: str | None = Field(None, max_length=100)
+    fact: str | None = None
+    subject: str | None = None
+    event_date: str | None = None
     status: Status | None = None
     kind: Kind | None = None
 
@@ -199,7 +192,7 @@ class Changes(Body):
 @router.patch("/cards/{id}")
 async def correct(id: Id, changes: Changes, memory: Writable) -> Card:
     """Replaces a card by a corrected one with the same source. Its id changes with its words."""
-    return await memory.correct(id, **changes.model_dump())
+    return await memory.correct(id, **changes.given())
 
 
 @router.put("/cards/{id}/pin")
@@ -230,16 +223,12 @@ async def corrections(
 
 # ---------------------------------------------------------------- subjects
 
-Subject = Annotated[str | None, Query(max_length=200)]
 AsOf = Annotated[str | None, Query(description="As of this time, in ISO 8601; default: now.")]
 
 
 @router.get("/about")
 async def about_subject(
-    memory: Readable,
-    subject: Annotated[str, Query(min_length=1, max_length=1000)],
-    limit: Limit = 100,
-    offset: Offset = 0,
+    memory: Readable, subject: str, limit: Limit = 100, offset: Offset = 0
 ) -> About:
     """The cards and turns that name a subject, current facts first. No model is called."""
     return await memory.about(subject, limit=limit, offset=offset)
@@ -248,7 +237,7 @@ async def about_subject(
 @router.get("/history")
 async def history(
     memory: Readable,
-    subject: Subject = None,
+    subject: str | None = None,
     card: Annotated[str | None, Query(description="Instead of a subject: a card's id.")] = None,
     at: AsOf = None,
 ) -> list[HistoryEntry]:
@@ -260,7 +249,7 @@ async def history(
 @router.get("/profile")
 async def profile(
     memory: Readable,
-    subject: Subject = None,
+    subject: str | None = None,
     tokens: Annotated[int, Query(ge=1, le=10_000)] = 400,
     at: AsOf = None,
     prose: Annotated[bool, Query(description="Let the model write it as a text.")] = False,
@@ -278,13 +267,13 @@ class Forget(Body):
     `until` or both, inclusive). `turns` also forgets the turns that support the cards (default:
     only for a subject). `preview` forgets nothing. `verify` searches all files afterwards."""
 
-    model_config = with_examples({"session": "chat-17", "preview": True})
+    model_config = with_example({"session": "chat-17", "preview": True})
 
-    card: str | None = Field(None, min_length=1)
-    turn: str | None = Field(None, min_length=1, examples=["chat-17#3"])
-    session: str | None = Field(None, min_length=1)
-    subject: str | None = Field(None, min_length=1)
-    key: str | None = Field(None, min_length=1, description="Of a note.")
+    card: str | None = None
+    turn: str | None = Field(None, examples=["chat-17#3"])
+    session: str | None = None
+    subject: str | None = None
+    key: str | None = Field(None, description="Of a note.")
     since: date | None = None
     until: date | None = None
     turns: bool | None = None
@@ -302,8 +291,8 @@ async def forget(body: Forget, access: WriteAccess) -> Preview:
 
 
 async def _forget(body: Forget, access: WriteAccess) -> Preview:
-    what = body.model_dump(exclude={"preview", "verify"})
-    async with access.server.spaces.use(access.space, access.key.actor) as memory:
+    what = body.given("preview", "verify")
+    async with access.memory() as memory:
         if not body.preview:
             return Preview(forgotten=await memory.forget(**what, verify=body.verify))
         found = await memory.preview_forget(**what)

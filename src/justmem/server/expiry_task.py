@@ -1,4 +1,4 @@
-"""Forgets expired data at regular intervals."""
+"""Forgets expired data every hour."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ from justmem.spaces import Spaces
 
 T = TypeVar("T")
 log = logging.getLogger("justmem.server")
-_JUMP = timedelta(hours=1)
+_SECONDS = 3600.0  # between two runs: ages are counted in days
 _AHEAD = timedelta(days=31)
 
 
 class ExpiryTask:
-    """Expires by the server's clock, unless the clock looks wrong: it must not empty a memory.
+    """A wrong clock must not empty a memory. So nothing is expired if the clock is more than a
+    month ahead of the last run and of the newest entry."""
 
-    After a jump of the clock, one run is skipped. If the clock is more than a month ahead of the
-    newest entry and of the last run, nothing is expired, and the log says what to do."""
-
-    def __init__(self, spaces: Spaces, clock: Callable[[], datetime], seconds: float) -> None:
+    def __init__(self, spaces: Spaces, clock: Callable[[], datetime]) -> None:
         self._spaces = spaces
         self._clock = clock
-        self._seconds = seconds
-        self._last: tuple[datetime, float] | None = None
         self._started = clock()
         self._trusted: datetime | None = None  # the latest plausible time
 
@@ -36,11 +32,10 @@ class ExpiryTask:
         """Runs until it is cancelled."""
         while True:
             await self.look()
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(_SECONDS)
 
     async def look(self) -> None:
         now = self._clock()
-        even = self._goes_evenly(now)
         try:
             names = await self._spaces.names()
         except JustMemError as error:
@@ -49,8 +44,6 @@ class ExpiryTask:
         if self._trusted is None:
             found = [await self._in_space(space, self._newest) for space in names]
             self._trusted = max(filter(None, found), default=now)  # empty: nothing to lose
-        if not even:
-            return
         if now - self._trusted > _AHEAD:
             log.warning(
                 "nothing is expired: the clock is %d days ahead of the newest entry. If the clock "
@@ -65,25 +58,14 @@ class ExpiryTask:
                 log.info("expired: %d sessions, %d cards", gone.sessions, gone.cards)
 
     async def _newest(self, memory: AsyncMemory) -> datetime | None:
-        """The time of the last change log entry before the start. Without an entry it is the time
-        of the latest session, which is less reliable because the client sets it."""
-        number: int | None = None
-        while entries := await memory.log(limit=100, before=number):
-            for entry in reversed(entries):
-                at = entry.at.astimezone().replace(tzinfo=None)
-                if at < self._started:
-                    return at
-            number = entries[0].number
-        earlier = [each.at for each in await memory.sessions() if each.at < self._started]
-        return max(earlier, default=None)
-
-    def _goes_evenly(self, now: datetime) -> bool:
-        steady = asyncio.get_running_loop().time()
-        last, self._last = self._last, (now, steady)
-        if last is not None and abs(now - last[0] - timedelta(seconds=steady - last[1])) > _JUMP:
-            log.warning("the clock has jumped: nothing is expired in this run")
-            return False
-        return True
+        """The time of the last change before the server started. If the latest entries of the log
+        are all newer, the time of the latest session, which the client sets."""
+        changes = [entry.at.astimezone().replace(tzinfo=None) for entry in await memory.log()]
+        sessions = [session.at for session in await memory.sessions()]
+        for times in (changes, sessions):
+            if earlier := [at for at in times if at < self._started]:
+                return max(earlier)
+        return None
 
     async def _in_space(self, space: str, work: Callable[[AsyncMemory], Awaitable[T]]) -> T | None:
         """The result, or None if the space cannot be used now."""

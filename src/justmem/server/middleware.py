@@ -1,4 +1,4 @@
-"""Checks every request before the application, and logs it afterwards.
+"""Checks every request before the application, and limits, completes and logs each response.
 
 The log contains no words of users, no names of spaces and no keys.
 """
@@ -13,14 +13,15 @@ from urllib.parse import SplitResult, urlsplit
 
 from h11 import LocalProtocolError
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, TooSlow, Unfinished
 from justmem.runtime.addresses import is_loopback
 from justmem.runtime.tracing import incoming
 from justmem.server.access_keys import Key
-from justmem.server.problems import respond, two_lengths
+from justmem.server.problems import respond
 from justmem.server.state import Server
 
 KEY = "justmem.key"
@@ -59,37 +60,35 @@ class Middleware:
         response = _Response(self._server, scope, send)
         try:
             async with asyncio.timeout(self._serving.request_seconds) as response.deadline:
-                await self._answer(scope, receive, response.send)
-        except (JustMemError, TimeoutError) as error:
+                receive = await self._checked(scope, receive)
+                with incoming(Headers(scope=scope)):
+                    await self._app(scope, receive, response.send)
+        except (JustMemError, HTTPException, TimeoutError) as error:
             response.deadline = None
             if response.status:  # it has begun: uvicorn closes the connection
                 log.warning("a response was cut short: %s", type(error).__name__)
-                return
-            await self._problem(error, scope)(scope, receive, response.send)
+            else:
+                await self._refuse(error, scope, receive, response.send)
         finally:
             response.log()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _checked(self, scope: Scope, receive: Receive) -> Receive:
         headers = Headers(scope=scope)
-        if "content-length" in headers and "transfer-encoding" in headers:
-            await two_lengths(scope["path"])(scope, receive, send)
-            return
         guarded = scope["path"].startswith(_GUARDED)
+        _check_length(headers)
         self._check_origin(headers, guarded)
         if guarded:
             scope[KEY] = self._identify(headers, signed_in=_is_mcp(scope))
-        receive = await self._body(headers, receive)
-        with incoming(headers):
-            await self._app(scope, receive, send)
+        return await self._read(headers, scope, receive)
 
-    def _problem(self, error: JustMemError | TimeoutError, scope: Scope) -> JSONResponse:
-        if not isinstance(error, JustMemError):
+    async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        if isinstance(error, TimeoutError):
             seconds = self._serving.request_seconds
             error = TooSlow(f"This took longer than {seconds:g} seconds: try again, or ask less.")
         answer = respond(error, scope["path"])
         if isinstance(error, KeyNeeded) and _is_mcp(scope) and self._server.sign_in is not None:
             answer.headers["www-authenticate"] = self._server.sign_in.challenge
-        return answer
+        await answer(scope, receive, send)
 
     # ------------------------------------------------------------ checks
 
@@ -100,13 +99,12 @@ class Middleware:
         if self._server.keys is None and not is_loopback(_split(f"//{host}").hostname or ""):
             raise Refused("Without keys, only requests to this machine's own address are allowed.")
         origin = headers.get("origin")
-        if origin is None:
+        if origin is not None:
+            known = origin in self._serving.origins
+            elsewhere = not known and _split(origin).netloc.lower() != host
+        else:
             elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
             elsewhere = elsewhere and guarded and self._server.keys is None
-        else:
-            elsewhere = (
-                origin not in self._serving.origins and _split(origin).netloc.lower() != host
-            )
         if elsewhere:
             raise Refused("Pages of other origins are not allowed: see `origins` in [server].")
 
@@ -123,7 +121,7 @@ class Middleware:
         self._server.limits.admit(key.id)
         return key
 
-    async def _body(self, headers: Headers, receive: Receive) -> Receive:
+    async def _read(self, headers: Headers, scope: Scope, receive: Receive) -> Receive:
         """Reads the whole body first, within `body_bytes` and `body_seconds`."""
         limit = self._serving.body_bytes
         too_large = TooLarge(f"The request is larger than {limit:,} bytes: send less at a time.")
@@ -135,30 +133,29 @@ class Middleware:
         body = bytearray()
         try:
             async with asyncio.timeout(self._serving.body_seconds):
-                while True:
-                    message = await receive()
-                    body += message.get("body", b"")
+                async for piece in Request(scope, receive).stream():
+                    body += piece
                     if len(body) > limit:
                         raise too_large
-                    if message["type"] == "http.disconnect" or not message.get("more_body"):
-                        break
-        except TimeoutError:
+        except (TimeoutError, ClientDisconnect):
             raise Unfinished("The request's body did not arrive in time: send it again.") from None
-        return _replayed(bytes(body), message, receive)
+        left: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def replay() -> Message:
+            return left.pop() if left else await receive()
+
+        return replay
+
+
+def _check_length(headers: Headers) -> None:
+    """A proxy in front may count the body the other way, and take its end for another request."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        detail = "The request has both Content-Length and Transfer-Encoding: send one of them."
+        raise HTTPException(400, detail, {"connection": "close"})
 
 
 def _is_mcp(scope: Scope) -> bool:
     return bool(scope["path"] == "/mcp")
-
-
-def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:
-    whole: Message = {"type": "http.request", "body": body, "more_body": False}
-    left = [last if last["type"] == "http.disconnect" else whole]
-
-    async def replay() -> Message:
-        return left.pop() if left else await receive()
-
-    return replay
 
 
 class _Response:

@@ -1,9 +1,8 @@
-"""What the routes share: path parameters, times, bodies, and access to a space."""
+"""What the routes share: parameters, bodies, and access to a space."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
+from justmem.server.access import SpaceAccess
 from justmem.server.access_keys import Key, Right
 from justmem.server.middleware import KEY
 from justmem.server.state import Server
@@ -24,17 +24,10 @@ def _decoded(text: str) -> str:
     return unquote(text, errors="strict")
 
 
-def checked_space(name: str) -> str:
-    if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise ValueError("the name of a space is 1 to 200 printable characters")
-    return name
-
-
 SpaceName = Annotated[
     str,
     Path(description="The name of a space: any text, percent-encoded.", examples=["ana"]),
     AfterValidator(_decoded),
-    AfterValidator(checked_space),
 ]
 SpaceHeader = Annotated[
     str | None, Header(alias="x-justmem-space", description="The space, percent-encoded.")
@@ -42,7 +35,6 @@ SpaceHeader = Annotated[
 Id = Annotated[str, Path(description="Percent-encoded."), AfterValidator(_decoded)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
-# Everything that `intake.sessions.as_time` reads
 Time = Annotated[
     str | float,
     Field(
@@ -51,17 +43,20 @@ Time = Annotated[
         examples=["2024-05-20T14:30"],
     ),
 ]
-Labels = Annotated[
-    dict[str, str] | None, Field(max_length=20, description="Names and values to filter by.")
-]
+Labels = Annotated[dict[str, str], Field(description="Names and values to filter by.")]
 
 
 class Body(BaseModel):
+    """Its fields are arguments of a method of AsyncMemory, which checks their values."""
+
     model_config = ConfigDict(extra="forbid")
 
+    def given(self, *but: str) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True, exclude=set(but))
 
-def with_examples(*examples: dict[str, Any]) -> ConfigDict:
-    return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)})
+
+def with_example(example: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
 
 
 # ---------------------------------------------------------------- access
@@ -86,39 +81,26 @@ def space_for(key: Key, named: str | None) -> str:
         raise InputError(
             "Name the space with the header X-JustMem-Space, or use a key that opens one space."
         )
-    try:
-        return checked_space(space)
-    except ValueError as error:
-        raise InputError(f"X-JustMem-Space: {error}.") from None
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceAccess:
-    """A request whose key has the right that the route needs."""
-
-    server: Server
-    key: Key
-    space: str
+    return space
 
 
 def _access(right: Right) -> Callable[..., SpaceAccess]:
     def check(request: Request, space: SpaceName) -> SpaceAccess:
-        server, key = server_of(request), key_of(request)
-        server.check(key, space, right)
-        return SpaceAccess(server, key, space)
+        return SpaceAccess(server_of(request), key_of(request), space).check(right)
 
     return check
 
 
 def _memory(right: Right) -> Any:
     async def opened(request: Request, space: SpaceName) -> AsyncIterator[AsyncMemory]:
-        access = _access(right)(request, space)
-        async with access.server.spaces.use(access.space, access.key.actor) as memory:
+        async with _access(right)(request, space).memory() as memory:
             yield memory
 
     return Depends(opened, scope="function")
 
 
+ThisServer = Annotated[Server, Depends(server_of)]
+ThisKey = Annotated[Key, Depends(key_of)]
 ReadAccess = Annotated[SpaceAccess, Depends(_access("read"))]
 WriteAccess = Annotated[SpaceAccess, Depends(_access("write"))]
 AdminAccess = Annotated[SpaceAccess, Depends(_access("admin"))]

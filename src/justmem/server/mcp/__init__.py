@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import Field
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from justmem.server.mcp.oauth import OAuth
@@ -97,10 +97,10 @@ class HttpTools:
             host="0.0.0.0",  # the middleware checks the host
         )
         self.manager: StreamableHTTPSessionManager = made.session_manager
-        self.sign_in_routes: list[BaseRoute] = []
+        self.routes: list[BaseRoute] = [Route("/mcp", self, include_in_schema=False)]
         if server.serving.public_url is not None and server.keys is not None:
             server.sign_in = oauth = OAuth(server, server.serving.public_url)
-            self.sign_in_routes = oauth.routes()
+            self.routes += oauth.routes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.manager.handle_request(scope, receive, send)

@@ -13,7 +13,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -206,7 +206,8 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
         if key is None or not key.opens(grant.space):
             return None
         right = key.right if "write" in grant.scopes else "read"
-        return replace(key, right=min(right, "write", key=RIGHTS.index), spaces=(grant.space,))
+        limited = min(right, "write", key=RIGHTS.index)
+        return key.model_copy(update={"right": limited, "spaces": (grant.space,)})
 
     def _key_of(self, grant: Grant) -> Key | None:
         keys = self._server.keys.all() if self._server.keys else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context
@@ -24,7 +23,8 @@ from justmem.integrations.arguments import (
     plan_of,
 )
 from justmem.memory import AsyncMemory
-from justmem.server.access_keys import OWNER, Key, Right
+from justmem.server.access import SpaceAccess
+from justmem.server.access_keys import OWNER, Right
 from justmem.server.mcp.results import (
     AskResult,
     CardResult,
@@ -65,12 +65,10 @@ class Tools:
         self._space = space
 
     @asynccontextmanager
-    async def _access(self, context: Call, right: Right) -> AsyncIterator[tuple[Key, str]]:
+    async def _access(self, context: Call, right: Right) -> AsyncIterator[SpaceAccess]:
         """The key and the space of a call. Our errors become the tool's own."""
         try:
-            key, space = self._caller(context)
-            self._server.check(key, space, right)
-            yield key, space
+            yield self._caller(context).check(right)
         except JustMemError as error:
             raise ToolError(public(error)) from error
 
@@ -78,20 +76,20 @@ class Tools:
     async def memory(
         self, context: Call, right: Right = "read", *, create: bool = False, asks: bool = False
     ) -> AsyncIterator[AsyncMemory]:
-        async with self._access(context, right) as (key, space):
-            if asks:
-                opened = self._server.asking(key, space)
-            else:
-                opened = self._server.spaces.use(space, key.actor, create=create)
-            async with opened as memory:
-                yield memory
+        async with (
+            self._access(context, right) as access,
+            access.asking() if asks else access.memory(create=create) as memory,
+        ):
+            yield memory
 
-    def _caller(self, context: Call) -> tuple[Key, str]:
+    def _caller(self, context: Call) -> SpaceAccess:
         if self._space is not None:
-            return replace(OWNER, name=_client(context)), self._space
+            key = OWNER.model_copy(update={"name": _client(context)})
+            return SpaceAccess(self._server, key, self._space)
         request: Any = context.request_context.request
         key = request.scope[KEY]
-        return key, space_for(key, request.headers.get("x-justmem-space"))
+        space = space_for(key, request.headers.get("x-justmem-space"))
+        return SpaceAccess(self._server, key, space)
 
     async def recalled(self, context: Call, question: str, **options: Any) -> RecallResult:
         async with self.memory(context, asks=True) as memory:
@@ -183,20 +181,18 @@ class Tools:
     ) -> Annotated[CallToolResult, RememberResult]:
         """Save something for later chats: a fact, preference, plan, decision or correction the
         user states. Not small talk and no secrets. Give text or turns."""
-        async with self._access(context, "write") as (key, space):
+        async with self._access(context, "write") as access:
             if append + rebuild > (session is not None):
                 raise InputError("append and rebuild need a session: name it.")
             if bool(text) + bool(turns) != (not rebuild):
                 raise InputError("Give either text or turns. With rebuild, give neither.")
             if rebuild:
-                async with self._server.spaces.use(space, key.actor) as memory:
+                async with access.memory() as memory:
                     (done,) = await memory.rebuild(session)
             else:
                 said = turns or [TurnIn(text=text or "")]
                 given = [turn.model_dump(exclude_none=True) for turn in said]
-                done = await self._server.remember(
-                    key, space, given, id=session, at=at, append=append, wait=_WAIT
-                )
+                done = await access.remember(given, id=session, at=at, append=append, wait=_WAIT)
         state, cards = done.state.value, card_lines(done.cards)
         return _result(
             RememberResult(session=done.session_id, state=state, reason=done.reason, cards=cards)

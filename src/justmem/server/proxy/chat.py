@@ -22,7 +22,7 @@ from justmem.domain import Receipt
 from justmem.errors import InputError, JustMemError, ModelUnavailable, NotInMemory, TooSlow
 from justmem.models.http_client import NOT_SENT
 from justmem.prompts.evidence import PromptBlock, prompt_block
-from justmem.server.access_keys import Key
+from justmem.server.access import SpaceAccess
 from justmem.server.problems import public
 from justmem.server.proxy.costs import Estimate, Expense, spent
 from justmem.server.proxy.formats import (
@@ -37,7 +37,6 @@ from justmem.server.proxy.formats import (
 )
 from justmem.server.proxy.upstreams import Upstreams
 from justmem.server.requests import SpaceHeader, key_of, server_of, space_for
-from justmem.server.state import Server
 
 router = APIRouter(tags=["chat"], default_response_class=Response)
 log = logging.getLogger("justmem.server")
@@ -123,10 +122,10 @@ def _upstreams(request: Request) -> Upstreams:
 async def _forward(
     format: Format, body: Body, request: Request, space: str | None, session: str | None
 ) -> Response:
-    server, key, upstreams = server_of(request), key_of(request), _upstreams(request)
+    key, upstreams = key_of(request), _upstreams(request)
     upstreams.check(format.anthropic)
-    chat = _Chat(server, key, space_for(key, space), session, exchange_of(body), upstreams)
-    server.check(key, chat.space, "read")
+    access = SpaceAccess(server_of(request), key, space_for(key, space)).check("read")
+    chat = _Chat(access, session, exchange_of(body), upstreams)
     await chat.recall(chat.question(body))
     content = await request.body()
     if chat.note.text:
@@ -161,9 +160,7 @@ def _reply_of(format: Format, content: bytes) -> Reply:
 
 @dataclass
 class _Chat:
-    server: Server
-    key: Key
-    space: str
+    access: SpaceAccess
     conversation: str | None
     exchange: Exchange
     upstreams: Upstreams
@@ -183,7 +180,7 @@ class _Chat:
 
     def question(self, body: Body) -> str:
         """A step of a tool loop may name only the response that it continues."""
-        earlier = (self.space, str(body.get("previous_response_id")))
+        earlier = (self.access.space, str(body.get("previous_response_id")))
         self.asked = self.exchange.question or self.upstreams.questions.get(earlier, "")
         return self.asked
 
@@ -194,7 +191,7 @@ class _Chat:
         try:
             async with (
                 asyncio.timeout(_MEMORY_SECONDS),
-                self.server.asking(self.key, self.space) as memory,
+                self.access.asking() as memory,
             ):
                 evidence = await memory.recall(question)
         except NotInMemory:  # nothing has been said yet
@@ -202,8 +199,8 @@ class _Chat:
         except (JustMemError, TimeoutError) as error:
             self._failed("not recalled", error)
             return
-        self.server.metrics.receipt(evidence.receipt)
-        limit = self.server.serving.note_tokens
+        self.access.server.metrics.receipt(evidence.receipt)
+        limit = self.access.server.serving.note_tokens
         self.note = prompt_block(evidence, limit, mark=_mark(question))
         self.receipt = {
             "access": evidence.access.value,
@@ -219,11 +216,11 @@ class _Chat:
         """BudgetExceeded, and nothing is sent, if the chat does not fit what is left of the day.
         A ledger that cannot be used stops the chat only if there is a limit."""
         estimate = await asyncio.to_thread(Estimate.of, body)
-        self.expense = Expense(self.server, self.key, self.space, estimate)
+        self.expense = Expense(self.access, estimate)
         try:
             await self.expense.allow()
         except JustMemError as error:
-            if self.server.settings.budget.day_tokens is not None:
+            if self.access.server.settings.budget.day_tokens is not None:
                 raise
             if not isinstance(error, NotInMemory) and not self.trouble:
                 self._failed("not counted", error)
@@ -235,31 +232,35 @@ class _Chat:
         elif answer.is_success:
             counts = reply.tokens_in, reply.tokens_out, reply.written
             call = await asyncio.to_thread(spent, self.expense.estimate, *counts)
-            self.server.metrics.receipt(Receipt(calls=(call,)))
+            self.access.server.metrics.receipt(Receipt(calls=(call,)))
             self.expense.end(call)
         else:
             self.expense.end()
-        if answer.is_success and not self.expense.erased and self.key.may("write"):
+        if answer.is_success and not self.expense.erased and self.access.key.may("write"):
             await self._remember(reply)
-        self.server.metrics.chat(failed=bool(self.trouble))
+        self.access.server.metrics.chat(failed=bool(self.trouble))
 
     async def _remember(self, reply: Reply) -> None:
         """A named conversation is a session of its own. The others belong to the session of the
         day. Cards are made when the chat has been quiet for a while."""
         if reply.id:
             known = self.upstreams.questions
-            known[self.space, reply.id] = self.asked
+            known[self.access.space, reply.id] = self.asked
             while len(known) > _MOST_KNOWN:
                 known.popitem(last=False)
         turns = _turns(self.exchange, reply.text)
         if not turns:
             return
         try:
-            name = _checked(self.conversation) if self.conversation else f"{self.server.clock():%F}"
-            pause = self.server.serving.pause_seconds
+            name = (
+                _checked(self.conversation)
+                if self.conversation
+                else f"{self.access.server.clock():%F}"
+            )
+            pause = self.access.server.serving.pause_seconds
             async with asyncio.timeout(_MEMORY_SECONDS):
-                stored = await self.server.remember(
-                    self.key, self.space, turns, id=f"chat-{name}", append=True, pause=pause
+                stored = await self.access.remember(
+                    turns, id=f"chat-{name}", append=True, pause=pause
                 )
             self.receipt["session"] = stored.session_id
         except (JustMemError, TimeoutError) as error:
@@ -313,7 +314,7 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             # A separate task: this one ends when the client disconnects.
-            self._chat.server.start(self._end())
+            self._chat.access.server.start(self._end())
 
     async def _end(self) -> None:
         await self._answer.aclose()

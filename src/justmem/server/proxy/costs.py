@@ -11,8 +11,7 @@ from justmem.budget import Tally, plausible
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory
 from justmem.runtime import tokens
-from justmem.server.access_keys import Key
-from justmem.server.state import Server
+from justmem.server.access import SpaceAccess
 
 REPLY = 4096  # tokens reserved for the reply if the request has no limit
 _MEDIUM = 2000  # tokens for one picture, recording or file
@@ -94,9 +93,9 @@ class Expense:
     A separate task holds the reservation. So the chat continues if the space is erased, and the
     reservation of a broken chat is still entered."""
 
-    def __init__(self, server: Server, key: Key, space: str, estimate: Estimate) -> None:
+    def __init__(self, access: SpaceAccess, estimate: Estimate) -> None:
         self.estimate = estimate
-        self._server, self._key, self._space = server, key, space
+        self._access = access
         self._tally = Tally(abandoned=True)
         self._allowed: asyncio.Future[None] = asyncio.Future()
         self._over: asyncio.Future[None] = asyncio.Future()
@@ -104,7 +103,7 @@ class Expense:
 
     async def allow(self) -> None:
         """Raises BudgetExceeded if the estimate exceeds the rest of the daily limit."""
-        holding = self._server.start(self._hold())
+        holding = self._access.server.start(self._hold())
         try:
             await asyncio.shield(self._allowed)
         except asyncio.CancelledError:
@@ -120,10 +119,10 @@ class Expense:
             self._over.set_result(None)
 
     async def _hold(self) -> None:
-        wish, create = self.estimate.whole, self._key.may("write")
+        wish, create = self.estimate.whole, self._access.key.may("write")
         try:
             async with (
-                self._server.spaces.use(self._space, self._key.actor, create=create) as memory,
+                self._access.memory(create=create) as memory,
                 memory.ledger.allow(wish, self._tally) as limit,
             ):
                 if limit is not None and limit < wish:
