@@ -198,10 +198,9 @@ async def test_a_recalled_card_takes_few_tokens(tmp_path: Path) -> None:
             found = await client.call_tool("recall", {"question": question, "at": "2024-12-31"})
             shown: Any = found.structured_content
             assert len(shown["cards"]) >= 3
-            lines = found.content[0].text.splitlines()[1:-1]
-            assert lines == shown["cards"]
-            for text in (json.dumps(lines, ensure_ascii=False), "\n".join(lines)):
-                assert tokens.count(text) / len(shown["cards"]) < 30, text
+            assert json.loads(found.content[0].text) == shown
+            text = json.dumps(shown["cards"], ensure_ascii=False)
+            assert tokens.count(text) / len(shown["cards"]) < 30, text
 
 
 async def test_a_short_id_that_means_two_cards_is_refused(server: Running) -> None:

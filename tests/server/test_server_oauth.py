@@ -25,7 +25,8 @@ from pydantic import AnyUrl
 from justmem.config import load
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys
-from justmem.server.mcp.oauth import FILE, Grant, Grants, OAuth
+from justmem.server.mcp.oauth import OAuth
+from justmem.server.mcp.oauth_secrets import FILE, OAuthSecrets
 from justmem.server.state import Server
 from justmem.testing import HashEmbedder
 from servers import Running, serve
@@ -211,18 +212,20 @@ def test_a_client_finds_the_oauth_metadata(server: Running) -> None:
 
 
 def test_the_number_of_clients_without_a_token_is_limited(tmp_path: Path) -> None:
-    known = Grants(tmp_path)
-    grant = Grant(client="c0", key="key", space="ana", scopes=["read"], family="f", expires=10)
-    known.add_client("c0", "{}")
-    known.add(grant)
-    for number in range(1, 1005):
-        with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
-            db.execute("INSERT INTO clients VALUES (?, '{}')", (f"c{number}",))
-    known.add_client("last", "{}")
+    known = OAuthSecrets(tmp_path, lambda: 0.0)
+    value = OAuthToken(access_token="")
+    known.add("client", value, client="c0", secret="c0")
+    known.add("access", value, client="c0", consent="f")
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.executemany(
+            "INSERT INTO secrets VALUES (?, 'client', ?, '', 9e9, 0, '{}')",
+            [(f"c{number}", f"c{number}") for number in range(1, 1005)],
+        )
+    known.add("client", value, client="last", secret="last")
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
-        (count,) = db.execute("SELECT count(*) FROM clients").fetchone()
+        (count,) = db.execute("SELECT count(*) FROM secrets WHERE kind = 'client'").fetchone()
     assert count == 1001  # the newest thousand, and the one with a token
-    assert known.client("c0") == "{}"
+    assert known.find("client", "c0") is not None
 
 
 def oauth_of(folder: Path) -> tuple[Server, OAuth, str]:
@@ -248,7 +251,8 @@ async def consented(
     ticket = (await oauth.authorize(client, asked)).partition("ticket=")[2]
     key = server.identify(token)
     assert key is not None
-    return parse_qs(urlsplit(oauth.allow(ticket, key, "ana", write=True)).query)["code"][0]
+    back = oauth.allow(ticket, key, "ana", write=True).headers["location"]
+    return parse_qs(urlsplit(back).query)["code"][0]
 
 
 async def test_of_two_requests_with_one_code_or_token_only_one_succeeds(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -54,6 +55,15 @@ def application(server: Server) -> ASGIApp:
     )
 
 
+class _Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Our times have no offset, which the format `date-time` requires."""
+        if self.openapi_schema is None:
+            text = json.dumps(super().openapi())
+            self.openapi_schema = json.loads(text.replace('"date-time"', '"iso-8601"'))
+        return self.openapi_schema
+
+
 def api(server: Server) -> FastAPI:
     tools, upstreams = HttpTools(server), Upstreams(server.settings)
 
@@ -62,7 +72,7 @@ def api(server: Server) -> FastAPI:
         async with server.running(), upstreams.running(), tools.manager.run():
             yield
 
-    app = FastAPI(
+    app = _Api(
         title="JustMem",
         version=version("justmem"),
         description=ABOUT,

@@ -1,4 +1,7 @@
-"""What the tools return. A model reads it, so it is short: a card is one line with a short id."""
+"""What the tools return. A model reads it, so it is short: a card is one line with a short id.
+
+The SDK writes a result as JSON, which remembered text cannot close.
+"""
 
 from __future__ import annotations
 
@@ -10,70 +13,51 @@ from pydantic import BaseModel
 from justmem.domain import Card, Citation, HistoryEntry, Note, SessionRecord, Source
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
-from justmem.prompts import fence, new_mark, one_line
+from justmem.prompts import one_line
 from justmem.prompts.evidence import card_line, turn_lines
 
 _ID = re.compile("c[0-9a-f]{12}")
+_SHORT = 7  # characters that tell the cards of a space apart
 _ALL = 2**31
 
 
-class Result(BaseModel):
-    @property
-    def text(self) -> str:
-        """For clients that show only text."""
-        return self.model_dump_json()
-
-
-class RecallResult(Result):
+class RecallResult(BaseModel):
     access: str
     cards: list[str]
     sources: list[str]
     tokens: int  # spent by our models
 
-    @property
-    def text(self) -> str:
-        return _fenced("\n".join(self.cards), *self.sources)
 
-
-class ShowResult(Result):
-    lines: list[str]
-
-    @property
-    def text(self) -> str:
-        return _fenced("\n".join(self.lines))
-
-
-class AskResult(Result):
+class AskResult(BaseModel):
     answer: str
     sufficient: bool
     quotes: list[str]
     tokens: int
 
 
-class RememberResult(Result):
+class RememberResult(BaseModel):
     session: str
     state: str  # pending: the words are stored, the cards follow
-    reason: str = ""
+    reason: str
     cards: list[str]
 
 
-class CardResult(Result):
+class CardResult(BaseModel):
     card: str
 
 
-class ForgetResult(Result):
+class ForgetResult(BaseModel):
     cards: int
     sessions: int
     turns: int
-    verified: bool = False
+    verified: bool
+
+
+class ShowResult(BaseModel):
+    lines: list[str]
 
 
 # ---------------------------------------------------------------- lines
-
-
-def _fenced(lines: str, *more: str) -> str:
-    """In a fence that remembered text cannot close, so it cannot imitate the tool's own words."""
-    return fence("memory", "\n\n".join([lines or "(nothing in memory)", *more]), new_mark())
 
 
 def card_lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str]:
@@ -82,8 +66,7 @@ def card_lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str
     for card in cards:
         day = f"{card.said_at:%Y-%m-%d} "
         line = card_line(card, earlier=card.id in earlier)
-        # Seven characters tell the cards of a space apart; `full_id` finds the card again.
-        id = card.id[:7] if _ID.fullmatch(card.id) else card.id
+        id = card.id[:_SHORT] if _ID.fullmatch(card.id) else card.id
         lines.append(f"{id} {line.removeprefix(day) if day == above else line}")
         above = day
     return lines
@@ -101,7 +84,7 @@ def quotation(citation: Citation) -> str:
 
 async def full_id(memory: AsyncMemory, id: str) -> str:
     """The id that a short one stands for."""
-    if len(id) != 7:
+    if len(id) != _SHORT:
         return id
     found = [card for card in await memory.cards(limit=_ALL) if card.id.startswith(id)]
     if len(found) > 1:
@@ -120,9 +103,8 @@ async def show(memory: AsyncMemory, what: str, name: str | None) -> list[str]:
             return (await memory.profile(name)).text.splitlines()
         case "history":
             id = await full_id(memory, given)
-            is_card = _ID.fullmatch(id) is not None
-            entries = await memory.history(None if is_card else name, card=id if is_card else None)
-            return [_held(entry) for entry in entries]
+            of = {"card": id} if _ID.fullmatch(id) else {"subject": given}
+            return [_held(entry) for entry in await memory.history(**of)]
         case "about":
             found = await memory.about(given)
             return [*card_lines(found.known), *map(quotation, found.said)]

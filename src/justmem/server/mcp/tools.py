@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from justmem.domain import Card
-from justmem.errors import InputError, JustMemError
+from justmem.errors import JustMemError
 from justmem.integrations.arguments import (
     NeedsSource,
     Period,
@@ -31,7 +31,6 @@ from justmem.server.mcp.results import (
     ForgetResult,
     RecallResult,
     RememberResult,
-    Result,
     ShowResult,
     card_lines,
     conversation,
@@ -119,14 +118,14 @@ class Tools:
         labels: Labels = None,
         sessions: list[str] | None = None,
         limit: int | None = None,
-    ) -> Annotated[CallToolResult, RecallResult]:
+    ) -> RecallResult:
         """Find what was said in earlier chats. Call it at the start of a task and before a reply
         that may depend on the user's life, plans, tastes or past decisions. Returns lines
         `id day words`; a line without a day has the day of the line above."""
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
-        return _result(await self.recalled(context, question, at=at, plan=plan, **filters))
+        return await self.recalled(context, question, at=at, plan=plan, **filters)
 
     async def ask(
         self,
@@ -137,20 +136,19 @@ class Tools:
         needs_source: NeedsSource = None,
         spans_sessions: SpansSessions = None,
         period: Period = None,
-    ) -> Annotated[CallToolResult, AskResult]:
+    ) -> AskResult:
         """Get one finished answer from memory with its quotes, or a refusal. Use it instead of
         recall only if the user wants proof: it may call a model. Arguments as in recall."""
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
         async with self.memory(context, asks=True) as memory:
             answer = await memory.ask(question, at=at, plan=plan)
         self._server.metrics.receipt(answer.receipt)
-        result = AskResult(
+        return AskResult(
             answer=answer.text,
             sufficient=answer.sufficient,
             quotes=[quotation(citation) for citation in answer.citations],
             tokens=answer.receipt.tokens,
         )
-        return _result(result)
 
     async def show(
         self,
@@ -159,13 +157,13 @@ class Tools:
         name: str | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> Annotated[CallToolResult, ShowResult]:
+    ) -> ShowResult:
         """Look up by name: the profile of a person (default: the user), the history of a person or
         card (what was true when), all about a subject, notes by the start of their key, all
         sessions, one session, the source of a card that is unclear."""
         async with self.memory(context) as memory:
             lines = await show(memory, what, name)
-        return _result(ShowResult(lines=lines[max(0, offset) :][: max(1, limit)]))
+        return ShowResult(lines=lines[max(0, offset) :][: max(1, limit)])
 
     # ------------------------------------------------------------ write
 
@@ -178,24 +176,25 @@ class Tools:
         session: Annotated[str | None, Field(description="An id. Replaces its session.")] = None,
         append: Annotated[bool, Field(description="Add to the session instead.")] = False,
         rebuild: Annotated[bool, Field(description="Only make its cards again.")] = False,
-    ) -> Annotated[CallToolResult, RememberResult]:
+    ) -> RememberResult:
         """Save something for later chats: a fact, preference, plan, decision or correction the
         user states. Not small talk and no secrets. Give text or turns."""
+        if (append or rebuild) and session is None:
+            raise ToolError("append and rebuild need a session: name it.")
+        if (text is not None) + (turns is not None) != (0 if rebuild else 1):
+            raise ToolError("Give either text or turns. With rebuild, give neither.")
         async with self._access(context, "write") as access:
-            if append + rebuild > (session is not None):
-                raise InputError("append and rebuild need a session: name it.")
-            if bool(text) + bool(turns) != (not rebuild):
-                raise InputError("Give either text or turns. With rebuild, give neither.")
             if rebuild:
                 async with access.memory() as memory:
                     (done,) = await memory.rebuild(session)
             else:
-                said = turns or [TurnIn(text=text or "")]
-                given = [turn.model_dump(exclude_none=True) for turn in said]
+                given = text or [turn.model_dump(exclude_none=True) for turn in turns or ()]
                 done = await access.remember(given, id=session, at=at, append=append, wait=_WAIT)
-        state, cards = done.state.value, card_lines(done.cards)
-        return _result(
-            RememberResult(session=done.session_id, state=state, reason=done.reason, cards=cards)
+        return RememberResult(
+            session=done.session_id,
+            state=done.state.value,
+            reason=done.reason,
+            cards=card_lines(done.cards),
         )
 
     async def note(
@@ -206,7 +205,7 @@ class Tools:
         value: Any = None,
         until: Annotated[str | None, Field(description="When it expires.")] = None,
         labels: Labels = None,
-    ) -> Annotated[CallToolResult, CardResult]:
+    ) -> CardResult:
         """Store a fact or setting of your own under a key, to read it again with show notes. What
         the user said goes to remember."""
         async with self.memory(context, "write", create=True) as memory:
@@ -223,7 +222,7 @@ class Tools:
         event_date: Annotated[str | None, Field(description="As 2024-05.")] = None,
         status: str | None = None,
         kind: str | None = None,
-    ) -> Annotated[CallToolResult, CardResult]:
+    ) -> CardResult:
         """Replace a wrong card, whose history stays; pin one, so that every recall of its subject
         has it; or undo the last change. Only when the user asks for it or contradicts a card."""
         changes = {"fact": fact, "subject": subject, "event_date": event_date}
@@ -247,27 +246,26 @@ class Tools:
         until: str | None = None,
         preview: Annotated[bool, Field(description="Only count what would go.")] = False,
         verify: Annotated[bool, Field(description="Search for leftovers afterwards.")] = False,
-    ) -> Annotated[CallToolResult, ForgetResult]:
+    ) -> ForgetResult:
         """Erase for good: one card, turn, session, subject, note or period (since, until). Only
         when the user asks for it; show a preview first."""
         what: dict[str, Any] = {"turn": turn, "session": session, "subject": subject}
-        what |= {"card": card, "key": key, "since": since, "until": until}
+        what |= {"key": key, "since": since, "until": until}
+        if not card and not any(what.values()):
+            raise ToolError(
+                "Say what to forget: give card, turn, session, subject, key, since or until."
+            )
         async with self.memory(context, "write") as memory:
-            if not any(what.values()):
-                raise InputError(
-                    "Say what to forget: give card, turn, session, subject, key, since or until."
-                )
-            if card:
-                what["card"] = await full_id(memory, card)
+            what["card"] = await full_id(memory, card) if card else None
             if preview:
                 gone = (await memory.preview_forget(**what)).forgotten
             else:
                 gone = await memory.forget(**what, verify=verify)
-        verified = gone.certificate is not None
-        return _result(
-            ForgetResult(
-                cards=gone.cards, sessions=gone.sessions, turns=gone.turns, verified=verified
-            )
+        return ForgetResult(
+            cards=gone.cards,
+            sessions=gone.sessions,
+            turns=gone.turns,
+            verified=gone.certificate is not None,
         )
 
     # ------------------------------------------------------------ their definitions
@@ -290,13 +288,8 @@ def _client(context: Call) -> str:
     return f"mcp:{known.client_info.name[:100]}" if known else "mcp"
 
 
-def _card(card: Card) -> CallToolResult:
-    return _result(CardResult(card=card_lines([card])[0]))
-
-
-def _result(found: Result) -> CallToolResult:
-    content = TextContent(type="text", text=found.text)
-    return CallToolResult(content=[content], structured_content=found.model_dump(mode="json"))
+def _card(card: Card) -> CardResult:
+    return CardResult(card=card_lines([card])[0])
 
 
 def _defined(work: Callable[..., Any], *, reads: bool = False, repeats: bool = False) -> Tool:
