@@ -163,7 +163,8 @@ async def test_the_server_expires_by_itself_unless_its_clock_jumps(make: Make) -
     await memory.remember_many(HISTORY)
     now = start
     task = ExpiryTask(OneSpace(memory), lambda: now)  # type: ignore[arg-type]
-    for now, left in ((start, 3), (datetime(2099, 1, 1), 3), (NOW, 2)):
+    for day, left in ((start, 3), (datetime(2099, 1, 1), 3), (NOW, 2)):
+        now = day
         await task.look()
         assert len(await memory.sessions()) == left
 
