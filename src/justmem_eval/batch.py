@@ -19,30 +19,29 @@ from justmem.config import providers
 from justmem.domain import Call
 from justmem.errors import ModelError, ModelUnavailable
 from justmem.ports import Completion, Prompt
-from justmem_eval.models import Cap, CapReached, Replies, prompt_key
+from justmem_eval.models import Cap, KeptModel, Replies
 from justmem_eval.records import append_line
 from justmem_eval.settings import BATCH
-from justmem_eval.text import count, prompt_tokens
+from justmem_eval.text import count
 
 QUIET = 2.0  # seconds without a new call after which a batch is sent
 POLL = 30.0  # seconds between two looks at a running batch
 _OPENAI = "https://api.openai.com/v1"
 _CHAT = "/v1/chat/completions"
-_MOST = 10_000  # requests in one batch; providers allow 50,000 and 200 MB
+_CONTEXT = 1_000_000
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _SECONDS = 120.0  # for one HTTP request
+Waiting = dict[str, tuple[Prompt, asyncio.Future[Completion]]]
 
 
-class BatchModel:
+class BatchModel(KeptModel):
     """`state` is the file with the ids of running batches."""
 
-    context = 1_000_000
+    attempts = 1
 
     def __init__(self, spec: str, replies: Replies, cap: Cap, state: Path) -> None:
         parsed = providers.parse(f"openai:{spec.removeprefix(BATCH)}", "model")
-        self.name = parsed.name
-        self._replies = replies
-        self._cap = cap
+        super().__init__(parsed.name, _CONTEXT, replies, cap)
         self._state = state
         key = providers.key_for(parsed, config.load())
         self._client = httpx.AsyncClient(
@@ -50,7 +49,7 @@ class BatchModel:
             headers={"authorization": f"Bearer {key}"} if key else {},
             timeout=_SECONDS,
         )
-        self._calls: dict[str, tuple[Prompt, asyncio.Future[Completion]]] = {}
+        self._waiting: Waiting = {}
         self._running: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._resumed: asyncio.Task[None] | None = None
@@ -59,48 +58,37 @@ class BatchModel:
         if self._resumed is None:
             self._resumed = asyncio.create_task(self._resume())
         await asyncio.shield(self._resumed)
-        key = prompt_key(self.name, prompt, sample)
-        if known := self._replies.get(key):
-            return known
+        return await super().complete(prompt, sample=sample)
+
+    async def _ask(self, key: str, prompt: Prompt) -> Completion:
         loop = asyncio.get_running_loop()
-        if key not in self._calls:
-            self._calls[key] = prompt, loop.create_future()
-        waiting = self._calls[key][1]
+        _, future = self._waiting.setdefault(key, (prompt, loop.create_future()))
         if self._timer is not None:
             self._timer.cancel()
         self._timer = loop.call_later(QUIET, self._send)
-        return await asyncio.shield(waiting)
+        return await asyncio.shield(future)
 
     # ------------------------------------------------------------ one batch
 
     def _send(self) -> None:
-        calls, self._calls = self._calls, {}
-        items = list(calls.items())
-        for start in range(0, len(items), _MOST):
-            part = dict(items[start : start + _MOST])
-            task = asyncio.get_running_loop().create_task(self._batch(part))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+        calls, self._waiting = self._waiting, {}
+        task = asyncio.get_running_loop().create_task(self._batch(calls))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
-    async def _batch(self, calls: dict[str, tuple[Prompt, asyncio.Future[Completion]]]) -> None:
-        most = sum(prompt_tokens(prompt) + prompt.max_tokens for prompt, _ in calls.values())
-        stages = {key: prompt.stage for key, (prompt, _) in calls.items()}
-        spent = 0
+    async def _batch(self, calls: Waiting) -> None:
         try:
-            self._cap.reserve(most)
-            try:
-                id = await self._create({key: prompt for key, (prompt, _) in calls.items()})
-                self._note({"id": id, "stages": stages})
-                spent = await self._collect(id, stages)
-            finally:
-                self._cap.settle(most, spent)
-        except (ModelError, CapReached) as error:
+            id = await self._create({key: prompt for key, (prompt, _) in calls.items()})
+            stages = {key: prompt.stage for key, (prompt, _) in calls.items()}
+            self._note({"id": id, "stages": stages})
+            found = await self._collect(id, stages)
+        except ModelError as error:
             for _, future in calls.values():
                 future.set_exception(error)
             return
         for key, (_, future) in calls.items():
-            if (reply := self._replies.get(key)) is not None:
-                future.set_result(reply)
+            if key in found:
+                future.set_result(found[key])
             else:
                 future.set_exception(ModelUnavailable("The batch has no reply to this call."))
 
@@ -131,26 +119,26 @@ class BatchModel:
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         return body
 
-    async def _collect(self, id: str, stages: Mapping[str, str]) -> int:
-        """Waits for a batch, keeps its replies, and returns the tokens that it took."""
-        found: dict[str, Any] = {}
-        while found.get("status") not in _ENDED:
-            if found:
+    async def _collect(self, id: str, stages: Mapping[str, Any]) -> dict[str, Completion]:
+        """Waits for a batch, and keeps its replies."""
+        ended: dict[str, Any] = {}
+        while ended.get("status") not in _ENDED:
+            if ended:
                 await asyncio.sleep(POLL)
-            found = (await self._request("GET", f"batches/{id}")).json()
-        spent, output = 0, found.get("output_file_id")
+            ended = (await self._request("GET", f"batches/{id}")).json()
+        output = ended.get("output_file_id")
         content = (await self._request("GET", f"files/{output}/content")).text if output else ""
+        found = {}
         for line in filter(str.strip, content.splitlines()):
             entry = json.loads(line)
             key, body = entry["custom_id"], (entry.get("response") or {}).get("body") or {}
             if key in stages and body.get("choices"):
-                completion = _completion(body, stages[key], self.name)
-                spent += completion.call.tokens_in + completion.call.tokens_out
-                self._replies.add(key, completion)
-        self._note({"id": id, "ended": found["status"]})
+                found[key] = _completion(body, stages[key], self.name)
+                self.keep(key, found[key])
+        self._note({"id": id, "ended": ended["status"]})
         if not output:
-            raise ModelUnavailable(f"The batch {id} ended as {found['status']}, without replies.")
-        return spent
+            raise ModelUnavailable(f"The batch {id} ended as {ended['status']}, without replies.")
+        return found
 
     async def _request(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:
@@ -171,24 +159,23 @@ class BatchModel:
     async def _resume(self) -> None:
         """Waits for the batches of an earlier process."""
         lines = self._state.read_text().splitlines() if self._state.exists() else []
-        known: dict[str, Mapping[str, str]] = {}
-        for line in filter(None, lines):
-            entry = json.loads(line)
-            if "ended" in entry:
-                known.pop(entry["id"], None)
-            else:
-                known[entry["id"]] = entry["stages"]
-        for id, stages in known.items():
-            self._cap.settle(0, await self._collect(id, stages))
+        entries = [json.loads(line) for line in filter(None, lines)]
+        ended = {entry["id"] for entry in entries if "ended" in entry}
+        for entry in entries:
+            if entry["id"] not in ended:
+                found = await self._collect(entry["id"], entry["stages"])
+                self.cap.settle(0, sum(each.call.counted for each in found.values()))
 
     async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         await self._client.aclose()
 
 
-def _completion(body: Mapping[str, Any], stage: str, model: str) -> Completion:
+def _completion(body: Mapping[str, Any], stage: Any, model: str) -> Completion:
     choice = body["choices"][0]
     text = choice["message"].get("content") or ""
     usage = body.get("usage") or {}

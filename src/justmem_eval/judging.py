@@ -7,17 +7,20 @@ accepts planted wrong answers and refuses planted right ones is printed with eve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import sqrt
+from statistics import fmean
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from justmem.domain import Call
 from justmem.errors import ModelNonsense
 from justmem.ports import Prompt
 from justmem_eval.benchmarks import Case, beam
-from justmem_eval.models import RepeatedModel
+from justmem_eval.models import KeptModel
 from justmem_eval.records import Verdict
 from justmem_eval.text import content, fence, new_mark
 
@@ -47,7 +50,7 @@ class Judging(Protocol):
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict: ...
 
 
-def judges(benchmark: str, model: RepeatedModel) -> list[Judging]:
+def judges(benchmark: str, model: KeptModel) -> list[Judging]:
     """The first decides the accuracy."""
     if benchmark in beam.SIZES:
         return [RubricJudge(model)]
@@ -55,9 +58,7 @@ def judges(benchmark: str, model: RepeatedModel) -> list[Judging]:
 
 
 class Judge:
-    def __init__(
-        self, model: RepeatedModel, benchmark: str, strictness: Strictness = "strict"
-    ) -> None:
+    def __init__(self, model: KeptModel, benchmark: str, strictness: Strictness = "strict") -> None:
         self._model = model
         self.instruction = instruction(benchmark, strictness)
         self.name: str = strictness
@@ -150,32 +151,26 @@ def planted(cases: Sequence[Case], most: int) -> list[Planted]:
     asked = [case for case in cases if case.gold.answer or case.gold.cue]
     step = max(1, len(asked) // most) if most else 1
     spread = [*asked[::step], *(case for n, case in enumerate(asked) if n % step)]
-    wrong = [Planted(case, text, False) for case in spread if (text := _other(case, asked))]
-    right = [Planted(case, _same(case), True) for case in spread if not case.gold.abstain]
+    right = [Planted(case, _told(case), True) for case in spread if not case.gold.abstain]
+    others = ((case, _other(case, asked)) for case in spread)
+    wrong = [Planted(case, _told(other), False) for case, other in others if other]
     return [*right[:most], *wrong[:most]]
 
 
-def _same(case: Case) -> str:
-    gold = case.gold
-    return _recalled(gold.cue) if gold.cue else f"From what was said: {gold.answer}"
+def _told(case: Case) -> str:
+    if case.gold.cue:
+        return f"I remember what you told me: {case.gold.cue.splitlines()[0].partition(': ')[2]}"
+    return f"From what was said: {case.gold.answer}"
 
 
-def _recalled(cue: str) -> str:
-    return f"I remember what you told me: {cue.splitlines()[0].partition(': ')[2]}"
-
-
-def _other(case: Case, asked: Sequence[Case]) -> str:
-    place = asked.index(case)
+def _other(case: Case, asked: Sequence[Case]) -> Case | None:
+    place, gold = asked.index(case), case.gold
     later = [*asked[place + 1 :], *asked[:place]]
-    said = set(content(case.gold.answer))
-    alike = [other for other in later if other.gold.category == case.gold.category]
-    for other in (*alike, *later):
-        gold = other.gold
-        if gold.cue and gold.cue != case.gold.cue:
-            return _recalled(gold.cue)
-        if gold.answer and not gold.abstain and said.isdisjoint(content(gold.answer)):
-            return gold.answer
-    return ""
+    said = set(content(gold.cue or gold.answer))
+    for other in sorted(later, key=lambda other: other.gold.category != gold.category):
+        if not other.gold.abstain and said.isdisjoint(content(other.gold.cue or other.gold.answer)):
+            return other
+    return None
 
 
 # ---------------------------------------------------------------- BEAM
@@ -183,6 +178,7 @@ def _other(case: Case, asked: Sequence[Case]) -> str:
 _SCORES = (0.0, 0.5, 1.0)
 _SCORE = _schema("score", "number", *_SCORES)
 _SAME = _schema("verdict", "string", "yes", "no")
+Ask = Callable[..., Awaitable[str]]
 
 
 class RubricJudge:
@@ -192,7 +188,7 @@ class RubricJudge:
 
     name = "rubric"
 
-    def __init__(self, model: RepeatedModel) -> None:
+    def __init__(self, model: KeptModel) -> None:
         self._model = model
         self._score_by = instruction("beam", "rubric")
         self._same_by = instruction("beam", "same")
@@ -200,78 +196,58 @@ class RubricJudge:
 
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict:
         """An empty response scores 0 without asking."""
-        id = case.question.id
-        if not response.strip():
-            return Verdict(id=id, right=False, score=0.0, said="(no answer)")
         calls: list[Call] = []
-        if case.gold.category == beam.ORDERING:
-            score = await self._ordered(case, response, sample, calls)
-            return Verdict(id=id, right=score > 0.5, score=score, calls=tuple(calls))
-        scores = [
-            await self._score(case, item, response, sample, calls) for item in case.gold.rubric
-        ]
-        mean = sum(scores) / len(scores)
-        return Verdict(id=id, right=mean > 0.5, score=mean, said=str(scores), calls=tuple(calls))
 
-    async def _score(
-        self, case: Case, item: str, response: str, sample: int, calls: list[Call]
-    ) -> float:
-        shown = {"question": case.question.text, "criterion": item, "response": response}
-        text = await self._asked(self._score_by, shown, _SCORE, sample, calls)
+        async def ask(system: str, schema: dict[str, object], **shown: str) -> str:
+            completion = await self._model.complete(_prompt(system, shown, schema), sample=sample)
+            calls.append(completion.call)
+            return completion.text
+
+        scores = [0.0]
+        if response.strip() and case.gold.category == beam.ORDERING:
+            scores = [await self._ordered(ask, case, response)]
+        elif response.strip():
+            scores = [await self._score(ask, case, item, response) for item in case.gold.rubric]
+        return Verdict(
+            id=case.question.id,
+            right=fmean(scores) > 0.5,
+            score=fmean(scores),
+            said=str(scores),
+            calls=tuple(calls),
+        )
+
+    async def _score(self, ask: Ask, case: Case, item: str, response: str) -> float:
+        asked = case.question.text
+        text = await ask(self._score_by, _SCORE, question=asked, criterion=item, response=response)
         try:
             score = float(json.loads(text)["score"])
         except (ValueError, KeyError, TypeError):
             score = -1.0
         if score not in _SCORES:
-            raise ModelNonsense(f"The judge gave no score: {text[:200]!r}", *calls[-1:])
+            raise ModelNonsense(f"The judge gave no score: {text[:200]!r}")
         return score
 
-    async def _ordered(self, case: Case, response: str, sample: int, calls: list[Call]) -> float:
-        lines = [line.strip() for line in response.splitlines() if line.strip()]
+    async def _ordered(self, ask: Ask, case: Case, response: str) -> float:
         events = list(case.gold.rubric)
         told: list[str] = []
-        for line in lines:
+        for line in filter(None, map(str.strip, response.splitlines())):
             found = line
             for event in (each for each in events if each not in told):
-                shown = {"first": event, "second": line}
-                text = await self._asked(self._same_by, shown, _SAME, sample, calls)
-                if parse(text):
+                if parse(await ask(self._same_by, _SAME, first=event, second=line)):
                     found = event
                     break
             told.append(found)
         return ordering(events, told)
 
-    async def _asked(
-        self,
-        system: str,
-        shown: Mapping[str, str],
-        schema: dict[str, object],
-        sample: int,
-        calls: list[Call],
-    ) -> str:
-        completion = await self._model.complete(_prompt(system, shown, schema), sample=sample)
-        calls.append(completion.call)
-        return completion.text
-
 
 def ordering(events: Sequence[str], told: Sequence[str]) -> float:
     """Kendall's tau-b of two orders, from 0 (reversed) to 1 (the same). What one of them lacks
     comes last in it."""
-    union = list(dict.fromkeys([*events, *told]))
-    ranks = [
-        [order.index(each) if each in order else len(union) for each in union]
-        for order in (list(events), list(told))
-    ]
-    agree = ties_first = ties_second = pairs = 0
-    for i in range(len(union)):
-        for j in range(i):
-            first = ranks[0][i] - ranks[0][j]
-            second = ranks[1][i] - ranks[1][j]
-            pairs += 1
-            ties_first += first == 0
-            ties_second += second == 0
-            agree += (first * second > 0) - (first * second < 0)
-    below = sqrt((pairs - ties_first) * (pairs - ties_second))
+    union = dict.fromkeys([*events, *told])
+    orders = [{each: place for place, each in enumerate(order)} for order in (events, told)]
+    ranks = [np.array([order.get(each, len(union)) for each in union]) for order in orders]
+    first, second = (np.sign(np.subtract.outer(rank, rank)) for rank in ranks)
+    below = sqrt(np.sum(first != 0) * np.sum(second != 0))
     if not below:  # one event, or nothing in common: all or nothing
         return float(list(events) == list(told))
-    return (agree / below + 1) / 2
+    return float((np.sum(first * second) / below + 1) / 2)

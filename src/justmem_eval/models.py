@@ -10,7 +10,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -24,7 +23,6 @@ from justmem_eval.records import append_line
 from justmem_eval.text import prompt_tokens
 
 RECORDED = "recorded:"
-_ATTEMPTS = 4  # each retry may be billed for its input again
 _BATCH = 256  # texts embedded between two writes, so that a kill loses little
 
 
@@ -107,8 +105,10 @@ class Replies:
         call = known.call.model_copy(update={"attempts": 0, "seconds": 0.0})
         return Completion(known.text, call, known.truncated)
 
-    def add(self, key: str, completion: Completion, *, context: int = 128_000) -> None:
-        """`recorded:FILE` replays these lines."""
+    def add(self, key: str, completion: Completion, *, context: int) -> None:
+        """`recorded:FILE` replays these lines. A batch may have kept a reply already."""
+        if key in self._known:
+            return
         entry = {
             "key": key,
             "model": completion.call.model,
@@ -128,54 +128,60 @@ def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-class RepeatedModel(Protocol):
-    """A language model whose replies differ between the runs of an evaluation. The same prompt and
-    sample always get the same reply."""
-
-    name: str
-    context: int
-
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion: ...
-
-
 class KeptModel:
-    """Asks `inner` once for each prompt and sample, whatever is killed meanwhile, and within the
-    cap. Without `inner` only the replies that an earlier run kept are known."""
+    """A language model that is asked once for each prompt and sample, whatever is killed
+    meanwhile, and within the cap. Without `inner` only the replies that an earlier run kept are
+    known. `sample` is the number of the run, as replies differ between runs."""
 
-    def __init__(self, inner: LanguageModel | None, replies: Replies, cap: Cap) -> None:
-        self.name = inner.name if inner else replies.model
-        self.context = inner.context if inner else replies.context
+    attempts = 4  # each retry may be billed for its input again
+
+    def __init__(
+        self,
+        name: str,
+        context: int,
+        replies: Replies,
+        cap: Cap,
+        inner: LanguageModel | None = None,
+    ) -> None:
+        self.name = name
+        self.context = context
+        self.cap = cap
         self._inner = inner
         self._replies = replies
-        self._cap = cap
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
         key = prompt_key(self.name, prompt, sample)
         if known := self._replies.get(key):
             return known
-        if self._inner is None:
-            raise ModelUnavailable(
-                f"No reply is recorded for this {prompt.stage} call: the prompt was another one."
-            )
-        most = _ATTEMPTS * prompt_tokens(prompt) + prompt.max_tokens
-        self._cap.reserve(most)
+        most = self.attempts * prompt_tokens(prompt) + prompt.max_tokens
+        self.cap.reserve(most)
         calls: Sequence[Call] = ()
         try:
-            completion = await self._inner.complete(prompt)
+            completion = await self._ask(key, prompt)
             calls = [completion.call]
         except JustMemError as error:
             calls = error.calls
             raise
         finally:
-            self._cap.settle(most, sum(call.tokens_in + call.tokens_out for call in calls))
-        self._replies.add(key, completion, context=self.context)
+            self.cap.settle(most, sum(call.tokens_in + call.tokens_out for call in calls))
+        self.keep(key, completion)
         return completion
+
+    async def _ask(self, key: str, prompt: Prompt) -> Completion:
+        if self._inner is None:
+            raise ModelUnavailable(
+                f"No reply is recorded for this {prompt.stage} call: the prompt was another one."
+            )
+        return await self._inner.complete(prompt)
+
+    def keep(self, key: str, completion: Completion) -> None:
+        self._replies.add(key, completion, context=self.context)
 
 
 class SampledModel:
     """The model as one run of an evaluation asks it."""
 
-    def __init__(self, inner: RepeatedModel, sample: int) -> None:
+    def __init__(self, inner: KeptModel, sample: int) -> None:
         self.name = inner.name
         self.context = inner.context
         self._inner = inner
@@ -185,14 +191,14 @@ class SampledModel:
         return await self._inner.complete(prompt, sample=self._sample)
 
 
-def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> RepeatedModel:
+def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> KeptModel:
     """What `spec` names, each reply kept in `replies`. `recorded:FILE` replays the replies of an
     earlier run. `base_url` sends the calls through the meter."""
     if spec.startswith(RECORDED):
         path = Path(spec.removeprefix(RECORDED))
         if not (known := Replies(path)).model:
             raise InvalidSetting(f"{path} holds no recorded replies.")
-        return KeptModel(None, known, cap)
+        return KeptModel(known.model, known.context, known, cap)
     name, _, _ = spec.partition("@")
     settings = config.load()
     if base_url:  # the meter passes the key on to the server that `spec` names
@@ -200,7 +206,7 @@ def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) ->
     inner = providers.build_model(f"{name}@{base_url}" if base_url else spec, settings)
     if inner is None:
         raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")
-    return KeptModel(inner, Replies(replies), cap)
+    return KeptModel(inner.name, inner.context, Replies(replies), cap, inner)
 
 
 # ---------------------------------------------------------------- the embedder
@@ -227,8 +233,9 @@ class CachedEmbedder:
         if not texts:
             return await self._inner.embed(texts, query=query)
         keys = [self._key(text, query=query) for text in texts]
+        wanted = "SELECT value FROM blobs WHERE key = ?"
         with self._lock:
-            found = {k: value for k in keys for value in self._kept(k)}
+            found = {k: value for k in keys for (value,) in self._db.execute(wanted, (k,))}
         missing = {k: text for k, text in zip(keys, texts, strict=True) if k not in found}
         names, spent = list(missing), 0
         for start in range(0, len(names), _BATCH):
@@ -241,10 +248,6 @@ class CachedEmbedder:
             found.update(rows)
         vectors = np.stack([np.frombuffer(found[k], np.float32) for k in keys])
         return Embedded(vectors=vectors, tokens=spent)
-
-    def _kept(self, key: bytes) -> list[bytes]:
-        rows = self._db.execute("SELECT value FROM blobs WHERE key = ?", (key,))
-        return [value for (value,) in rows]
 
     def _key(self, text: str, *, query: bool) -> bytes:
         parts = "\0".join([self.name, "query" if query else "text", text])

@@ -21,7 +21,7 @@ from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.judging import Judging, corrected, judges, planted
 from justmem_eval.meter import Meter, metering
-from justmem_eval.models import RECORDED, Cap, CapReached, RepeatedModel, Replies
+from justmem_eval.models import RECORDED, Cap, CapReached, KeptModel, Replies
 from justmem_eval.records import (
     CORRECTED,
     Built,
@@ -94,9 +94,7 @@ def _server(spec: str) -> str | None:
     return parsed.url or OPENAI if parsed.scheme == "openai" else None
 
 
-def _model(
-    spec: str, cache: Path, cap: Cap, meter: Meter | None, lane: str
-) -> RepeatedModel | None:
+def _model(spec: str, cache: Path, cap: Cap, meter: Meter | None, lane: str) -> KeptModel | None:
     if spec == "rules":
         return None
     if spec.startswith(BATCH):
@@ -107,7 +105,7 @@ def _model(
 
 
 def _system(
-    given: Settings, model: RepeatedModel | None, folder: Path, cache: Path, meter: Meter | None
+    given: Settings, model: KeptModel | None, folder: Path, cache: Path, meter: Meter | None
 ) -> System:
     if given.is_peer:
         return Peer(given, folder, meter)
@@ -123,7 +121,7 @@ class _Run:
     """The first judge also judges by the corrected key."""
 
     system: System
-    reader: RepeatedModel | None  # of the plain reader
+    reader: KeptModel | None  # of the plain reader
     given: Settings
     judges: Sequence[Judging]
     files: Files

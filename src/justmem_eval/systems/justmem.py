@@ -23,7 +23,7 @@ from justmem_eval.benchmarks import History, Question
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.benchmarks.recorded import Recorded, RecordedCards, read, read_plan
 from justmem_eval.benchmarks.types import HandCorrection
-from justmem_eval.models import CachedEmbedder, RepeatedModel, SampledModel
+from justmem_eval.models import CachedEmbedder, KeptModel, SampledModel
 from justmem_eval.records import Built, Piece, Predicted, Retrieved
 from justmem_eval.settings import Origin, Settings, Switches, parse
 from justmem_eval.systems import Retrieve, ablations
@@ -54,9 +54,7 @@ class JustMem:
     """`folder` keeps one memory per history. `model` extracts and plans where the settings say
     so, and answers. Without it, rules answer."""
 
-    def __init__(
-        self, given: Settings, model: RepeatedModel | None, folder: Path, cache: Path
-    ) -> None:
+    def __init__(self, given: Settings, model: KeptModel | None, folder: Path, cache: Path) -> None:
         if config.load().store is not None:
             raise InvalidSetting(
                 "The evaluation keeps its memories in files: unset `store` (JUSTMEM_STORE) first."

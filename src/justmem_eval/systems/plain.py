@@ -17,7 +17,7 @@ from justmem.domain import Session
 from justmem.errors import ModelNonsense
 from justmem.ports import Embedder, Prompt
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.models import RepeatedModel
+from justmem_eval.models import KeptModel
 from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
 from justmem_eval.systems import Retrieve
 from justmem_eval.text import count, fence, new_mark
@@ -31,9 +31,7 @@ SCHEMA = {
 _LONGEST = 500  # tokens of an answer
 
 
-async def read(
-    model: RepeatedModel | None, question: Question, context: str, sample: int
-) -> Predicted:
+async def read(model: KeptModel | None, question: Question, context: str, sample: int) -> Predicted:
     """The plain reader: answers from the text it is shown."""
     if model is None:
         return Predicted(id=question.id, sufficient=False)
