@@ -20,11 +20,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+from justmem import Profile
 from justmem.domain import Candidate
 from justmem_eval import benchmarks
 from justmem_eval.benchmarks import Case
 from justmem_eval.models import cache_folder
-from justmem_eval.settings import WEIGHTS, Settings
+from justmem_eval.settings import Settings
 from justmem_eval.systems.justmem import JustMem
 
 FITTED = ("dense", "lexical", "turn", "subject", "date")
@@ -140,7 +141,7 @@ def recall(given: Sequence[Example], weights: Matrix) -> float:
 
 def held_out(given: Sequence[Example]) -> list[Held]:
     """Each data set fitted on the others, then each LoCoMo conversation on everything else."""
-    in_use = np.array([getattr(WEIGHTS(), name) for name in FITTED])
+    in_use = np.array([getattr(Profile().weights, name) for name in FITTED])
     names = list(dict.fromkeys(e.dataset for e in given))
     groups = [(name, [e for e in given if e.dataset == name]) for name in names]
     talks = dict.fromkeys(e.case.history for e in given if e.dataset.startswith("locomo"))

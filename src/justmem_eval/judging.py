@@ -165,10 +165,13 @@ def _told(case: Case) -> str:
 
 def _other(case: Case, asked: Sequence[Case]) -> Case | None:
     place, gold = asked.index(case), case.gold
+    said = set(content(gold.answer))
     later = [*asked[place + 1 :], *asked[:place]]
-    said = set(content(gold.cue or gold.answer))
     for other in sorted(later, key=lambda other: other.gold.category != gold.category):
-        if not other.gold.abstain and said.isdisjoint(content(other.gold.cue or other.gold.answer)):
+        if other.gold.cue and other.gold.cue != gold.cue:
+            return other
+        answer = "" if other.gold.abstain else other.gold.answer
+        if answer and said.isdisjoint(content(answer)):
             return other
     return None
 

@@ -127,44 +127,43 @@ def counted(path: str, asked: Any, status: int, body: bytes) -> Usage:
     usage = _usage(body)
     if vectors:
         return Usage(**requests, embedding=usage[0] if usage else _texts(asked, "input"))
-    if usage is None:
-        usage = _texts(asked, "messages"), count(_said(body))
-        return Usage(**requests, tokens_in=usage[0], tokens_out=usage[1], estimated=1)
-    return Usage(**requests, tokens_in=usage[0], tokens_out=usage[1])
+    tokens_in, tokens_out = usage or (_texts(asked, "messages"), count(_said(body)))
+    return Usage(
+        **requests, tokens_in=tokens_in, tokens_out=tokens_out, estimated=int(usage is None)
+    )
 
 
-def _events(body: bytes) -> list[str]:
-    """The events of a stream, or the one reply."""
+def _events(body: bytes) -> list[dict[str, Any]]:
+    """The events of a stream, or the one reply, as far as they are JSON objects."""
     text = body.decode("utf-8", "replace")
-    return [line[5:] for line in text.splitlines() if line.startswith("data:")] or [text]
+    found = []
+    for part in [line[5:] for line in text.splitlines() if line.startswith("data:")] or [text]:
+        try:
+            event = json.loads(part)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            found.append(event)
+    return found
 
 
 def _said(body: bytes) -> str:
-    """The words of a reply, without the protocol around them; a reply of another shape as it is."""
+    """The words of a reply, without the protocol around them."""
     said: list[str] = []
-    known = False
     for event in _events(body):
-        try:
-            choices = json.loads(event)["choices"]
-        except (ValueError, KeyError, TypeError):
-            continue
-        known = True
-        for choice in choices:
+        for choice in event.get("choices") or ():
             message = choice.get("delta") or choice.get("message") or {}
             calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
             said += [str(message.get(name) or "") for name in ("reasoning_content", "content")]
             said += [str(call.get(name) or "") for call in calls for name in ("name", "arguments")]
-    return "".join(said) if known else body.decode("utf-8", "replace")
+    return "".join(said)
 
 
 def _usage(body: bytes) -> tuple[int, int] | None:
     """From a reply, or from the last event of a stream that carries it."""
-    for part in reversed(_events(body)):
-        try:
-            usage = json.loads(part)["usage"]
+    for event in reversed(_events(body)):
+        if usage := event.get("usage"):
             return int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
-        except (ValueError, KeyError, TypeError):
-            continue
     return None
 
 

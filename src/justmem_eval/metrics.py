@@ -77,9 +77,6 @@ def recalls(pairs: Pairs) -> Figures:
         found |= _named(f"session.{counting}", session_recall(pairs, counting))
     spanning = [(c, r) for c, r in pairs if r.plan is not None and r.plan.spans_sessions]
     found |= _named("turn.spanning", turn_recall(spanning))
-    for category in sorted({case.gold.category for case, _ in pairs}):
-        inside = [(c, r) for c, r in pairs if c.gold.category == category]
-        found[f"turn.category.{category}"] = turn_recall(inside)["fraction"]
     found |= _named("sessions_at_5", sessions_at(pairs, 5))
     # Some questions have six gold sessions, so `all` cannot reach 100.
     found["most_all_at_5"] = percent(len(gold.sessions) <= 5 for gold in asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from justmem.domain import Value
@@ -13,7 +14,7 @@ from justmem_eval import metrics
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Figures, Flips, flips, mean, over_runs, percent
-from justmem_eval.records import CORRECTED, Files, Record, Verdict
+from justmem_eval.records import CORRECTED, Built, Files, Record
 from justmem_eval.systems.alignment import aligned, realigned
 
 Verdicts = Mapping[str, float]  # 1 for right, 0 for wrong; BEAM's scores lie between
@@ -68,69 +69,56 @@ def label(run: Mapping[str, Any]) -> str:
     return str(run.get("label") or run["system"])
 
 
-class _Read:
-    """The records of a run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.files = files = Files(folder)
-        self.run = files.pinned()
-        numbers = range(1, int(self.run["runs"]) + 1)
-        self.judges = list(self.run["judge"]["prompts"]) if self.run["judge"] else []
-        self.built = files.memory.items()
-        self.asked = files.evidence.items()
-        self.predicted = [files.predictions(number).items() for number in numbers]
-        names = (*self.judges, CORRECTED) if self.judges else ()
-        self.verdicts = {
-            name: [files.verdicts(number, name).items() for number in numbers] for name in names
-        }
-        self.planted = {name: files.planted(name).items() for name in self.judges}
-
-    @property
-    def stages(self) -> list[tuple[str, Sequence[Record]]]:
-        """Every file, by the name of its stage."""
-        return [
-            ("memory", self.built),
-            ("evidence", self.asked),
-            *(("predictions", items) for items in self.predicted),
-            *(("verdicts", items) for runs in self.verdicts.values() for items in runs),
-            *(("planted", items) for items in self.planted.values()),
-        ]
-
-    def verdicts_of(self, judge: str) -> list[Verdicts]:
-        """What a judge said in each of the runs."""
-        return [_given(told) for told in self.verdicts.get(judge, ())]
-
-
-def _given(told: Sequence[Verdict]) -> Verdicts:
-    given = [v for v in told if v.right is not None]
-    return {v.id: float(v.right or False) if v.score is None else v.score for v in given}
-
-
 def measured(folder: Path, benchmark: Benchmark) -> Measured:
-    read, cases = _Read(folder), benchmark.cases
-    pairs = read.files.retrieved(cases)
+    files, cases = Files(folder), benchmark.cases
+    run = files.pinned()
+    numbers, judges = range(1, int(run["runs"]) + 1), _judges(run)
+    names = (*judges, CORRECTED) if judges else ()
+    stages: dict[str, list[Record]] = {
+        "memory": [*files.memory.items()],
+        "evidence": [*files.evidence.items()],
+        "predictions": [p for n in numbers for p in files.predictions(n).items()],
+        "verdicts": [v for n in numbers for name in names for v in files.verdicts(n, name).items()],
+        "planted": [v for name in judges for v in files.planted(name).items()],
+    }
+    pairs = files.retrieved(cases)
     # "none" and FullText choose nothing, so they have no recall.
-    ranked = [] if read.run["system"] in ("none", "fulltext") else pairs
-    answers = {p.id: p for items in read.predicted[:1] for p in items if not p.error}
-    first = read.verdicts_of(read.judges[0]) if read.judges else []
+    ranked = [] if run["system"] in ("none", "fulltext") else pairs
+    answers = {p.id: p for p in files.predictions(1).items() if not p.error}
+    first = _verdicts(files, judges[0]) if judges else []
     missing = [
         case
         for case in cases
-        if not read.files.evidence.done(case.question.id)
+        if not files.evidence.done(case.question.id)
         or (case.gold.judged and any(case.question.id not in told for told in first))
     ]
-    lost = [("sessions", b.id, each) for b in read.built if not b.error for each in b.failed]
-    failed = [(stage, i.id, i.error) for stage, items in read.stages for i in items if i.error]
+    built = [b for b in files.memory.items() if not b.error or b.sessions]
+    failed = [(stage, i.id, i.error) for stage, items in stages.items() for i in items if i.error]
+    failed += [("sessions", b.id, each) for b in built if not b.error for each in b.failed]
     happened = Counter(note for _, row in pairs for note in row.notes).most_common(20)
     figures = metrics.recalls(ranked) | metrics.scores(pairs, answers)
+    figures |= _accuracies(files, cases, judges) if judges else {}
     return Measured(
-        run=read.run,
+        run=run,
         questions=len(cases),
         missing=len(missing),
-        figures=figures | _accuracies(read, cases) | _costs(read) | _memory(read),
-        failures=(*failed, *lost),
+        figures=figures | _costs(stages) | _processes(files) | _memory(built),
+        failures=tuple(failed),
         notes=(*benchmark.notes, *(f"{count} questions: {note}" for note, count in happened)),
     )
+
+
+def _judges(run: Mapping[str, Any]) -> list[str]:
+    return list(run["judge"]["prompts"]) if run["judge"] else []
+
+
+def _verdicts(files: Files, judge: str) -> list[Verdicts]:
+    """What a judge said in each of the runs."""
+    told = [files.verdicts(n + 1, judge).items() for n in range(int(files.pinned()["runs"]))]
+    return [
+        {v.id: float(v.right) if v.score is None else v.score for v in run if v.right is not None}
+        for run in told
+    ]
 
 
 def by_words(folder: Path, benchmark: Benchmark) -> Figures:
@@ -154,37 +142,33 @@ def placed(benchmark: Benchmark, known: Recorded) -> Figures:
     }
 
 
-def _accuracies(read: _Read, cases: Sequence[Case]) -> Figures:
+def _accuracies(files: Files, cases: Sequence[Case], judges: Sequence[str]) -> Figures:
     """By each judge with its errors on planted answers, by the corrected key, by category and
     operation, and where the first source is right."""
     found: Figures = {}
     asked = [case for case in cases if case.gold.judged]
-    for name, told in read.planted.items():
-        planted = [v for v in told if v.right is not None]
+    for name in judges:
+        planted = [v for v in files.planted(name).items() if v.right is not None]
         wrong = [v.right is True for v in planted if v.id.startswith("wrong/")]
         right = [v.right is False for v in planted if v.id.startswith("right/")]
-        found[f"judge.{name}.accuracy"] = _accuracy(asked, read.verdicts_of(name))
+        found[f"judge.{name}.accuracy"] = _accuracy(asked, _verdicts(files, name))
         found[f"judge.{name}.accepts_wrong"] = percent(wrong)
         found[f"judge.{name}.refuses_right"] = percent(right)
-    if not found:
-        return found
-    first = read.verdicts_of(read.judges[0])
-    other = read.verdicts_of(CORRECTED)
+    first, other = _verdicts(files, judges[0]), _verdicts(files, CORRECTED)
     if any(other):
         both = [{**one, **two} for one, two in zip(first, other, strict=True)]
         found["accuracy.corrected"] = _accuracy(asked, both)
     corrections = sum(bool(case.gold.corrected) for case in asked)
     found["corrections"] = Figure(value=corrections, n=len(asked))
-    pairs = read.files.retrieved(cases)
-    operations = {c.question.id: f"operation.{r.plan.operation}" for c, r in pairs if r.plan}
-    hits = {case.question.id for case, hit in metrics.source_hits(pairs) if hit}
-    groups: dict[str, list[Case]] = {"": asked}
+    pairs = files.retrieved(cases)
+    operations = {c.question.id: f".operation.{r.plan.operation}" for c, r in pairs if r.plan}
+    hits = {case.question.id: ".given_hit" for case, hit in metrics.source_hits(pairs) if hit}
+    groups: dict[str, list[Case]] = {}
     for case in asked:
-        groups.setdefault(f".category.{case.gold.category}", []).append(case)
-        if operation := operations.get(case.question.id):
-            groups.setdefault(f".{operation}", []).append(case)
-        if case.question.id in hits:
-            groups.setdefault(".given_hit", []).append(case)
+        id = case.question.id
+        parts = "", f".category.{case.gold.category}", operations.get(id), hits.get(id)
+        for part in filter(lambda part: part is not None, parts):
+            groups.setdefault(str(part), []).append(case)
     return found | {f"accuracy{name}": _accuracy(group, first) for name, group in groups.items()}
 
 
@@ -193,26 +177,26 @@ def _accuracy(cases: Sequence[Case], by_run: Sequence[Verdicts]) -> Figure:
     return over_runs([[told[id] for id in ids if id in told] for told in by_run])
 
 
-def _costs(read: _Read) -> Figures:
+def _costs(stages: Mapping[str, Sequence[Record]]) -> Figures:
     """Tokens as the paper counts: in and out, without embedding, reranking and judging.
     Construction is per history, planning per question, answering per question and run."""
-    built, asked = read.built, read.asked
     found: Figures = {}
-    stages: tuple[tuple[str, Sequence[Record]], ...] = (
-        ("construction", built),
-        ("planning", asked),
-        ("answering", [p for items in read.predicted for p in items]),
-        ("judging", [v for runs in read.verdicts.values() for items in runs for v in items]),
-    )
-    for stage, items in stages:
-        found[f"tokens.{stage}"] = mean(item.tokens for item in items)
-        found[f"calls.{stage}"] = mean(item.requests for item in items)
+    names = {"memory": "construction", "evidence": "planning", "predictions": "answering"}
+    for stage, name in {**names, "verdicts": "judging"}.items():
+        found[f"tokens.{name}"] = mean(item.tokens for item in stages[stage])
+        found[f"calls.{name}"] = mean(item.requests for item in stages[stage])
     planning, answering = found["tokens.planning"], found["tokens.answering"]
     both = None if answering.value is None else answering.value + (planning.value or 0.0)
     found["tokens.infer"] = Figure(value=both, n=planning.n)
-    found["tokens.evidence"] = mean(e.evidence_tokens for e in asked if not e.error)
+    return found
+
+
+def _processes(files: Files) -> Figures:
+    """What a system in a process of its own took."""
+    built, asked = files.memory.items(), files.evidence.items()
+    found = {"tokens.evidence": mean(e.evidence_tokens for e in asked if not e.error)}
     used = [item.usage for item in (*built, *asked) if item.usage]
-    if used:  # a process of its own
+    if used:
         found["process.build_cpu_s"] = mean(b.usage.cpu for b in built if b.usage)
         found["process.ask_cpu_ms"] = mean((e.usage.cpu for e in asked if e.usage), 1000.0)
         found["process.peak_mb"] = Figure(value=max(u.peak_mb for u in used), n=len(used))
@@ -220,8 +204,7 @@ def _costs(read: _Read) -> Figures:
     return found
 
 
-def _memory(read: _Read) -> Figures:
-    built = [b for b in read.built if not b.error or b.sessions]
+def _memory(built: Sequence[Built]) -> Figures:
     sessions, cards = sum(b.sessions for b in built), sum(b.cards for b in built)
     tokens = sum(b.card_tokens for b in built)
     each = cards / sessions if sessions else None
@@ -235,18 +218,17 @@ def _memory(read: _Read) -> Figures:
 
 def compare(a: Path, b: Path) -> Flips:
     """Each question once, by what most of its runs say; a tie counts as wrong."""
-    one, other = _Read(a), _Read(b)
+    files = Files(a), Files(b)
+    one, other = (each.pinned() for each in files)
     for name in ("benchmark", "data", "judge"):
-        if one.run.get(name) != other.run.get(name):
+        if one.get(name) != other.get(name):
             raise InvalidSetting(f"{a} and {b} cannot be compared: their {name} differs.")
-    judge = one.judges[0] if one.judges else ""
-    runs = min(len(one.predicted), len(other.predicted))
-    return flips(*(_majority(read.verdicts_of(judge)[:runs]) for read in (one, other)))
+    if not (judges := _judges(one)):
+        raise InvalidSetting(f"{a} and {b} cannot be compared: no answer was judged.")
+    runs = min(one["runs"], other["runs"])
+    return flips(*(_majority(_verdicts(each, judges[0])[:runs]) for each in files))
 
 
 def _majority(by_run: Sequence[Verdicts]) -> dict[str, bool]:
-    votes: dict[str, list[float]] = {}
-    for told in by_run:
-        for id, right in told.items():
-            votes.setdefault(id, []).append(right)
-    return {id: 2 * sum(given) > len(given) for id, given in votes.items()}
+    ids = dict.fromkeys(id for told in by_run for id in told)
+    return {id: fmean(told[id] for told in by_run if id in told) > 0.5 for id in ids}

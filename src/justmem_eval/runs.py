@@ -7,8 +7,16 @@ it was. Each model call is in replies.jsonl before its result is used, so none i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,8 +44,8 @@ from justmem_eval.records import (
     write_json,
 )
 from justmem_eval.settings import BATCH, Settings, parse, pin
-from justmem_eval.systems import Retrieve, System
-from justmem_eval.systems.justmem import Answer, JustMem, build_embedder
+from justmem_eval.systems import Answer, Retrieve, System
+from justmem_eval.systems.justmem import JustMem, build_embedder
 from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import NaiveRag, Plain, nothing, read, whole_history
 
@@ -152,49 +160,33 @@ class _Run:
             return await retrieve(case.question)
 
         lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
-        known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
-        await self._each_opened("evidence", self.system.opened, self.files.evidence, one, known)
+        lost = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
+        await self._each_opened("evidence", self.system.opened, self.files.evidence, one, lost)
 
     async def _answer(self, number: int) -> None:
-        evidence, predictions = self.files.evidence, self.files.predictions(number)
-        if isinstance(self.system, JustMem):
+        evidence = self.files.evidence
 
-            async def reply(answer: Answer, case: Case) -> Predicted:
-                return await answer(case.question, evidence[case.question.id])
+        async def one(answer: Answer, case: Case) -> Predicted:
+            return await answer(case.question, evidence[case.question.id])
 
-            known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
-            open = partial(self.system.answering, sample=number)
-            await self._each_opened(f"answers {number}", open, predictions, reply, known)
-            return
-        questions = {case.question.id: case.question for case in self.benchmark.cases}
+        lost = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
+        answering = self.system.answering if isinstance(self.system, JustMem) else self._reading
+        open, predictions = partial(answering, sample=number), self.files.predictions(number)
+        await self._each_opened(f"answers {number}", open, predictions, one, lost)
 
-        async def one(id: str) -> Predicted:
-            if evidence[id].error:
-                return Predicted(id=id, error=f"no evidence: {evidence[id].error}")
-            return await read(self.reader, questions[id], evidence[id].context, number)
-
-        await self._each(f"answers {number}", questions, predictions, one)
+    @asynccontextmanager
+    async def _reading(self, history: History, sample: int) -> AsyncIterator[Answer]:
+        yield partial(read, self.reader, sample)
 
     async def _judge(self, number: int) -> None:
         cases = [case for case in self.benchmark.cases if case.gold.judged]
-        for judge in self.judges:
-            await self._judge_by(judge, judge.name, cases, number)
-        changed = [other for case in cases if (other := corrected(case))]
-        await self._judge_by(self.judges[0], CORRECTED, changed, number)
-
-    async def _judge_by(
-        self, judge: Judging, name: str, asked: Sequence[Case], number: int
-    ) -> None:
         answers = self.files.predictions(number)
-        cases = {case.question.id: case for case in asked}
-
-        async def one(id: str) -> Verdict:
-            if answers[id].error:
-                return Verdict(id=id, error=f"no answer: {answers[id].error}")
-            return await judge.judge(cases[id], answers[id].answer, sample=number)
-
-        verdicts = self.files.verdicts(number, name)
-        await self._each(f"{name} {number}", cases, verdicts, one)
+        wanted = [(judge, judge.name, cases) for judge in self.judges]
+        changed = [other for case in cases if (other := corrected(case))]
+        for judge, name, asked in [*wanted, (self.judges[0], CORRECTED, changed)]:
+            by_id = {case.question.id: case for case in asked}
+            one = partial(_verdict, judge, by_id, answers, number)
+            await self._each(f"{name} {number}", by_id, self.files.verdicts(number, name), one)
 
     async def _plant(self, judge: Judging) -> None:
         sure = {each.id: each for each in planted(self.benchmark.cases, self.given.planted)}
@@ -203,8 +195,7 @@ class _Run:
             verdict = await judge.judge(sure[id].case, sure[id].text, sample=0)
             return verdict.model_copy(update={"id": id})
 
-        verdicts = self.files.planted(judge.name)
-        await self._each(f"planted {judge.name}", sure, verdicts, one)
+        await self._each(f"planted {judge.name}", sure, self.files.planted(judge.name), one)
 
     # ------------------------------------------------------------ doing many things
 
@@ -243,14 +234,13 @@ class _Run:
         open: Callable[[History], AbstractAsyncContextManager[M]],
         done: Lines[T],
         one: Callable[[M, Case], Awaitable[T]],
-        known: Mapping[str, str],
+        lost: Mapping[str, str],
     ) -> None:
-        """Each question with its history opened. `known`: errors of questions that cannot be
-        asked."""
+        """Each question with its history opened. `lost`: why a question cannot be asked."""
         left: dict[str, dict[str, Case]] = {}
         for case in self.benchmark.cases:
-            if case.question.id in known:
-                done.add(done.kind(id=case.question.id, error=known[case.question.id]))
+            if case.question.id in lost:
+                done.add(done.kind(id=case.question.id, error=lost[case.question.id]))
             elif not done.done(case.question.id):
                 left.setdefault(case.history, {})[case.question.id] = case
         among = [case.question.id for case in self.benchmark.cases]
@@ -280,3 +270,11 @@ class _Run:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _verdict(
+    judge: Judging, cases: Mapping[str, Case], answers: Lines[Predicted], sample: int, id: str
+) -> Verdict:
+    if answers[id].error:
+        return Verdict(id=id, error=f"no answer: {answers[id].error}")
+    return await judge.judge(cases[id], answers[id].answer, sample=sample)

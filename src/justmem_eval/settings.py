@@ -22,7 +22,6 @@ from justmem_eval import benchmarks
 from justmem_eval.benchmarks import Benchmark
 from justmem_eval.records import Files, write_json
 
-WEIGHTS = type(Profile().weights)
 Origin = Literal["recorded", "rules", "model"]
 EMBEDDER, DIMENSIONS = "text-embedding-3-small", 1536  # of peers that buy their vectors
 OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
@@ -42,27 +41,25 @@ class Switches(Value):
 
 def parse(settings: Sequence[str]) -> Switches:
     own: dict[str, Any] = {}
-    budget: dict[str, Any] = {}
-    profile: dict[str, Any] = {}
-    weights: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {"budget": {}, "profile": {}, "weight": {}}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
             raise InvalidSetting(f"--set takes name=value, not {setting!r}.")
         if name == "profile":
-            profile["name"] = value
+            parts["profile"]["name"] = value
         elif name.startswith("weight."):
-            weights[name.removeprefix("weight.")] = value
+            parts["weight"][name.removeprefix("weight.")] = value
         elif name in Budget.model_fields:
-            budget[name] = None if value == "none" else value
+            parts["budget"][name] = None if value == "none" else value
         elif name in Switches.model_fields:
             own[name] = value
         else:
-            known = [*Budget.model_fields, *Switches.model_fields]
-            raise InvalidSetting(f"There is no switch {name!r}: known are {', '.join(known)}.")
+            known = ", ".join([*Budget.model_fields, *Switches.model_fields])
+            raise InvalidSetting(f"There is no switch {name!r}: known are {known}.")
+    profile = {**parts["profile"], "weights": parts["weight"]}
     try:
-        profile["weights"] = WEIGHTS(**weights)
-        return Switches(**own, budget=Budget(**budget), profile=Profile(**profile))
+        return Switches.model_validate({**own, "budget": parts["budget"], "profile": profile})
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))

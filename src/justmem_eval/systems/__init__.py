@@ -8,9 +8,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.records import Built, Retrieved
+from justmem_eval.records import Built, Predicted, Retrieved
 
 Retrieve = Callable[[Question], Awaitable[Retrieved]]
+Answer = Callable[[Question, Retrieved], Awaitable[Predicted]]
 
 
 class System(Protocol):

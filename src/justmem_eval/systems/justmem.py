@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,9 @@ from justmem_eval.benchmarks.types import HandCorrection
 from justmem_eval.models import CachedEmbedder, KeptModel, SampledModel
 from justmem_eval.records import Built, Piece, Predicted, Retrieved
 from justmem_eval.settings import Origin, Settings, Switches, parse
-from justmem_eval.systems import Retrieve, ablations
+from justmem_eval.systems import Answer, Retrieve, ablations
 from justmem_eval.text import count
 
-Answer = Callable[[Question, Retrieved], Awaitable[Predicted]]
 _SPACE = "memory"
 _SIDE_BY_SIDE = 256  # sessions built at once with a batch model
 _ALL = 10**9  # tokens: everything is shown

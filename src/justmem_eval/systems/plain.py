@@ -31,11 +31,13 @@ SCHEMA = {
 _LONGEST = 500  # tokens of an answer
 
 
-async def read(model: KeptModel | None, question: Question, context: str, sample: int) -> Predicted:
+async def read(
+    model: KeptModel | None, sample: int, question: Question, evidence: Retrieved
+) -> Predicted:
     """The plain reader: answers from the text it is shown."""
     if model is None:
         return Predicted(id=question.id, sufficient=False)
-    completion = await model.complete(reading_prompt(question, context), sample=sample)
+    completion = await model.complete(_prompt(question, evidence.context), sample=sample)
     try:
         answer = str(json.loads(completion.text)["answer"])
     except (ValueError, KeyError, TypeError):
@@ -45,7 +47,7 @@ async def read(model: KeptModel | None, question: Question, context: str, sample
     return Predicted(id=question.id, answer=answer, calls=(completion.call,))
 
 
-def reading_prompt(question: Question, context: str) -> Prompt:
+def _prompt(question: Question, context: str) -> Prompt:
     name = "reply.md" if question.remark else "read.md"
     instruction = files("justmem_eval").joinpath("prompts", name).read_text("utf-8").strip()
     mark = new_mark()
