@@ -26,7 +26,8 @@ _YEAR = timedelta(days=366)
 
 # A question is relevant if (best cosine of any card or turn) + 0.1 x (largest share of the
 # question's words in one card) reaches the bound. Cosines of another embedder have another scale:
-# with an embedder that is not listed, every question is relevant. `justmem-eval harm` measures it.
+# with an embedder that is not listed, every question is relevant.
+# `justmem-eval run --benchmark harm` measures it.
 _RELEVANT = {"bge-small-en-v1.5": 0.64}
 _WORDS = 0.1
 _PERSONAL = 0.02  # the bound is lower for a question about who asks or about a subject of the cards

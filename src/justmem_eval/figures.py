@@ -22,6 +22,7 @@ from justmem.errors import InvalidFile
 from justmem_eval.metrics import Figures
 from justmem_eval.records import write_json
 from justmem_eval.results import Measured
+from justmem_eval.settings import Settings
 
 # Figures that a document may need.
 _PUBLISHED = (
@@ -89,6 +90,19 @@ def write(path: Path, name: str, found: Figures, command: str) -> None:
                 version=justmem.__version__,
             )
     write_json(path, {key: json.loads(kept[key].model_dump_json()) for key in sorted(kept)})
+
+
+def publish(path: Path, given: Settings, found: Measured) -> None:
+    """The figures of a run without a model. Runs with other settings have figures of their own."""
+    name = f"{found.benchmark}-{given.cards_by}-{given.plans_by}"
+    command = f"justmem-eval run --benchmark {found.benchmark}"
+    command += f" --cards {given.cards_by} --plans {given.plans_by}"
+    if given.limit:
+        name, command = f"{name}-limit_{given.limit}", f"{command} --limit {given.limit}"
+    for switch in given.switches:
+        name += f"-{switch}".replace("=", "_").replace(".", "_")
+        command += f" --set {switch}"
+    write(path, name, of_run(found), command)
 
 
 def of_run(found: Measured) -> Figures:

@@ -1,18 +1,15 @@
-"""Questions that no benchmark has: on one's own chats, and turns that need no memory.
+"""Questions on one's own chats, which are not sent and not kept.
 
-One's own chats are not sent and not kept: the memory is built in a temporary folder. A questions
-file has one JSON object a line: {"question": ..., "evidence": ["SESSION#TURN", ...]}, and "at" if
-the question has a time. Without one, questions are made from statements of the chats: two of the
-statement's rarer words, and the turn itself as the evidence.
+A questions file has one JSON object a line: {"question": ..., "evidence": ["SESSION#TURN", ...]},
+and "at" if the question has a time. Without a file, questions are made from statements of the
+chats: two of the statement's rarer words, and the turn itself as the evidence.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
-from importlib import resources
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from justmem.domain import Session, Turn
 from justmem.errors import InvalidFile, JustMemError
 from justmem_eval import metrics
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, TurnKey, files
-from justmem_eval.results import Measured
 from justmem_eval.text import content, keywords
 
 _NAME = "mine"
@@ -36,20 +32,6 @@ Real questions are harder. Write some with --questions FILE to measure those."""
 GIVEN = """\
 What this shows: whether memory finds the turns that you named for each of your questions.
 What it does not show: how good the answers are. That depends on the model that reads them."""
-
-
-def needless(benchmark: Benchmark, histories: int) -> Benchmark:
-    """The first histories, asked what needs no memory a day after their last session: greetings,
-    arithmetic, general knowledge."""
-    text = resources.files("justmem_eval").joinpath("data", "no_memory.txt").read_text("utf-8")
-    turns = list(filter(str.strip, text.splitlines()))
-    cases = []
-    for id in benchmark.histories[:histories]:
-        at = max(session.at for session in benchmark.history(id).sessions) + timedelta(days=1)
-        for number, turn in enumerate(turns):
-            asked = Question(id=f"{id}/harm-{number}", text=turn, at=at)
-            cases.append(Case(asked, Gold(answer="", category="no memory"), id))
-    return replace(benchmark, cases=cases)
 
 
 async def read_sessions(path: Path, folder: Path) -> list[Session]:
@@ -135,20 +117,3 @@ def missed(pairs: metrics.Pairs) -> Iterator[str]:
         if not case.gold.turns & metrics.turns_of(row, "read"):
             wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
             yield f"{case.question.text}  ({wanted})"
-
-
-def shown(bench: Benchmark, ours: Measured, naive: Measured) -> str:
-    """`naive`: ten turns by likeness alone, with the same vectors."""
-    sessions = bench.history(_NAME).sessions
-    turns = sum(len(session.turns) for session in sessions)
-    return "\n".join(
-        [
-            f"{len(sessions)} sessions, {turns} turns, {len(bench.cases)} questions",
-            f"  turns found, ten cards        {ours['turn.ten.fraction']}",
-            f"  turns found, everything read  {ours['turn.read.fraction']}   "
-            f"{ours['tokens.evidence'].short(0)} tokens, "
-            f"{ours['costs.turns_claimed'].short()} turns claimed",
-            f"  ten turns by likeness alone   {naive['turn.ten.fraction']}   "
-            f"{naive['tokens.evidence'].short(0)} tokens",
-        ]
-    )

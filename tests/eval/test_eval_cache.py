@@ -15,7 +15,7 @@ from justmem_eval.systems.justmem import JustMem
 
 
 def test_two_processes_on_one_cache_do_not_disturb_each_other(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "justmem_eval", "recall", "--data", str(data)]
+    command = [sys.executable, "-m", "justmem_eval", "run", "--data", str(data)]
     command += ["--cache", str(tmp_path)]
     command += [word for switch in SWITCHES for word in ("--set", switch)]
     pipe = subprocess.PIPE

@@ -21,7 +21,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 @pytest.fixture
 def some(tmp_path: Path) -> Path:
     path = tmp_path / "figures.json"
-    figures.write(path, "run", {"recall": Figure(value=86.251, n=662)}, "justmem-eval recall")
+    figures.write(path, "run", {"recall": Figure(value=86.251, n=662)}, "justmem-eval run")
     return path
 
 
@@ -39,7 +39,7 @@ def test_every_published_figure_says_where_it_comes_from() -> None:
     found = figures.read(ROOT / "docs" / "figures.json")
     assert found
     for each in found.values():
-        assert re.match(r"justmem-eval (recall|harm|peers|placed)|python bench/\w+", each.command)
+        assert re.match(r"justmem-eval (run|peers|placed)|python bench/\w+", each.command)
         assert each.n > 0
 
 
@@ -58,21 +58,21 @@ def test_a_mark_without_a_figure_is_an_error(some: Path) -> None:
 
 
 def test_a_new_run_replaces_its_own_figures_and_no_others(some: Path) -> None:
-    figures.write(some, "other", {"recall": Figure(value=1.0, n=1)}, "justmem-eval recall")
-    figures.write(some, "run", {"session": Figure(value=95.0, n=2)}, "justmem-eval recall")
+    figures.write(some, "other", {"recall": Figure(value=1.0, n=1)}, "justmem-eval run")
+    figures.write(some, "run", {"session": Figure(value=95.0, n=2)}, "justmem-eval run")
     assert sorted(figures.read(some)) == ["other.recall", "run.session"]
 
 
-def test_recall_enters_its_figures_and_documents_are_filled(data: Path, tmp_path: Path) -> None:
+def test_a_run_enters_its_figures_and_documents_are_filled(data: Path, tmp_path: Path) -> None:
     path, document = tmp_path / "figures.json", tmp_path / "page.md"
     switches = [word for switch in SWITCHES for word in ("--set", switch)]
-    command = ["recall", "--data", str(data), "--cache", str(tmp_path), *switches]
+    command = ["run", "--data", str(data), "--cache", str(tmp_path), *switches]
     result = CliRunner().invoke(app, [*command, "--figures", str(path)])
     assert result.exit_code == 0, result.output
     name = next(key for key in figures.read(path) if key.endswith("turn.ten.fraction"))
     found = figures.read(path)[name]
     assert found.n == 14
-    assert found.command.startswith("justmem-eval recall --benchmark locomo --cards rules")
+    assert found.command.startswith("justmem-eval run --benchmark locomo --cards rules")
     assert str(tmp_path) not in found.command
     document.write_text(f"<!-- figure: {name} -->0.00\n")
     result = CliRunner().invoke(app, ["fill", str(document), "--figures", str(path)])

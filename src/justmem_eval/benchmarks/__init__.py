@@ -22,10 +22,11 @@ TITLES = {
     "beam_500k": "BEAM-500K",
     "beam_1m": "BEAM-1M",
     "living": "Living",
+    "harm": "No memory needed",
     "mine": "Your own",
 }
 # Read from their published files.
-NAMES = tuple(name for name in TITLES if name not in ("living", "mine"))
+NAMES = tuple(name for name in TITLES if name not in ("living", "harm", "mine"))
 
 __all__ = [
     "NAMES",
@@ -48,13 +49,14 @@ _LOADERS: Mapping[str, Callable[[Path], Benchmark]] = {
     "locomo_plus": locomo_plus.load,
     "realtalk": realtalk.load,
     "living": living.load,
+    "harm": living.load_harm,
     **{name: partial(beam.load, name) for name in beam.SIZES},
 }
 
 
 def load(name: str, data: Path) -> Benchmark:
     if name not in _LOADERS:
-        raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(NAMES)} or living.")
+        raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(_LOADERS)}.")
     return _LOADERS[name](data)
 
 

@@ -9,7 +9,8 @@ ask for the memory of an earlier day (`as_of`), and some are asked after cards w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from importlib.resources import files as packaged
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,27 @@ from justmem_eval.benchmarks.dialogues import with_caption
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, HandCorrection, History, Question
 
 _CORRECTED = "-corrected"
-_FOLDER = packaged("justmem_eval").joinpath("data", "living")
+_DATA = Path(str(packaged("justmem_eval"))) / "data"
 
 
 def load(_: Path) -> Benchmark:
-    return _benchmark("living", *sorted(Path(str(entry)) for entry in _FOLDER.iterdir()))
+    return _benchmark(
+        "living", *sorted(Path(str(entry)) for entry in _DATA.joinpath("living").iterdir())
+    )
+
+
+def load_harm(_: Path) -> Benchmark:
+    """The same histories, asked what needs no memory a day after their last session: greetings,
+    arithmetic, general knowledge."""
+    living = load(_)
+    text = (_DATA / "no_memory.txt").read_text("utf-8")
+    cases = []
+    for id in (each for each in living.histories if not each.endswith(_CORRECTED)):
+        at = max(session.at for session in living.history(id).sessions) + timedelta(days=1)
+        for number, said in enumerate(filter(str.strip, text.splitlines())):
+            asked = Question(id=f"{id}/harm-{number}", text=said, at=at)
+            cases.append(Case(asked, Gold(answer="", category="no memory"), id))
+    return replace(living, name="harm", cases=cases)
 
 
 def read(path: Path) -> Benchmark:

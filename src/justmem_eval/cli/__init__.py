@@ -15,18 +15,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("all")(measuring.everything)
-app.command()(measuring.recall)
-app.command()(measuring.harm)
-app.command()(measuring.placed)
-app.command()(measuring.mine)
-app.command()(measuring.fill)
-app.command()(measuring.data)
 app.command()(running.run)
+app.command("all")(running.everything)
 app.command()(running.table)
 app.command()(running.compare)
-app.command()(running.peer_check)
-app.command()(running.peers)
+app.command()(measuring.peer_check)
+app.command()(measuring.peers)
+app.command()(measuring.placed)
+app.command()(measuring.mine)
+app.command()(measuring.data)
+app.command()(measuring.fill)
 
 
 def main() -> None:

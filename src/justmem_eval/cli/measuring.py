@@ -1,110 +1,94 @@
-"""What can be measured without a language model, and the commands around data and figures."""
+"""Other systems, your own chats, and the commands around data and figures."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Annotated
 
 import typer
 
-from justmem_eval import benchmarks, figures, results
-from justmem_eval import questions as asked
-from justmem_eval.benchmarks import TITLES, recorded
-from justmem_eval.cli.shared import Cache, Data, Limit, Published, Switch, measure, show_run
-from justmem_eval.metrics import Pairs
-from justmem_eval.records import Files
-from justmem_eval.results import Measured
-from justmem_eval.settings import Origin, Settings, code_digest, select
-
-Bench = Annotated[str, typer.Option(help=", ".join(TITLES))]
-By = Annotated[Origin, typer.Option(help="recorded or rules")]
-Out = Annotated[Path | None, typer.Option("--out", help="Keep the run's files here.")]
-
-
-def recall(
-    data: Data,
-    benchmark: Bench = "locomo",
-    cards: By = "rules",
-    plans: By = "rules",
-    limit: Limit = None,
-    switch: Switch = None,
-    to: Out = None,
-    figures_file: Published = None,
-    cache: Cache = None,
-) -> None:
-    """Recall, source, token and answer figures without a language model."""
-    given = Settings(
-        benchmark=select(benchmark, data, limit=limit),
-        data=data,
-        cards=cards,
-        plans=plans,
-        switches=switch or (),
-        runs=1,
-        limit=limit,
-    )
-    found, _ = _measured(given, to, cache)
-    show_run(found)
-    name, command = f"{benchmark}-{cards}-{plans}", f"recall --benchmark {benchmark}"
-    command += f" --cards {cards} --plans {plans}"
-    if limit:  # a part of the questions has figures of its own
-        name, command = f"{name}-limit_{limit}", f"{command} --limit {limit}"
-    _publish(figures_file, name, given, found, command)
-
-
-# Benchmark, cards, plans, questions.
-RUNS: tuple[tuple[str, Origin, Origin, int | None], ...] = (
-    ("locomo", "rules", "rules", None),
-    ("locomo", "rules", "recorded", None),
-    ("locomo", "recorded", "recorded", None),
-    ("longmemeval", "rules", "rules", 26),
-    ("locomo_plus", "rules", "rules", None),
-    ("locomo_plus", "recorded", "recorded", None),
-    ("living", "rules", "rules", None),
+from justmem_eval import benchmarks, figures, questions, results, sidebyside, tables
+from justmem_eval import peer_check as checks
+from justmem_eval.benchmarks import recorded
+from justmem_eval.cli.shared import (
+    Cache,
+    Data,
+    PeerDimensions,
+    PeerEmbedder,
+    Published,
+    Pythons,
+    Switch,
+    by_peer,
+    measure,
+    show,
 )
+from justmem_eval.models import cache_folder
+from justmem_eval.records import Files
+from justmem_eval.settings import DIMENSIONS, EMBEDDER, PeerSettings, Settings, parse
+from justmem_eval.systems.justmem import build_embedder
+from justmem_eval.systems.peer import NAMES
+from justmem_eval.tables import Grid
+
+_COMPARE = Path("build/compare")
+_PATIENCE = 300.0  # seconds without a sign of life, for three short sessions
 
 
-def everything(
+def peer_check(
+    adapter: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or the path of an adapter.")],
+    python: Annotated[str, typer.Option(help="Python of the peer's environment.")] = sys.executable,
+    model: Annotated[
+        str, typer.Option(help="openai:NAME or openai:NAME@URL. Default: a scripted one.")
+    ] = "",
+    peer_embedder: PeerEmbedder = EMBEDDER,
+    peer_dimensions: PeerDimensions = DIMENSIONS,
+) -> None:
+    """Three sessions in, the process killed, a new one asked: evidence, sources, calls, tokens."""
+    own = Path(adapter) if adapter.endswith(".py") else None
+    folder = Path(mkdtemp(prefix="justmem-peer-check-"))
+    peer = PeerSettings(python, own, peer_embedder, peer_dimensions, _PATIENCE)
+    embedder = build_embedder(parse([]), cache_folder())
+    found = checks.check(own.stem if own else adapter, model, peer, folder, embedder)
+    typer.echo(checks.shown(found))
+    if checks.problems(found):
+        typer.echo(f"The adapter's log: {folder / 'peer.log'}")
+        raise typer.Exit(1)
+    shutil.rmtree(folder)
+
+
+def peers(
     data: Data,
-    limit: Limit = None,
-    switch: Switch = None,
-    to: Annotated[Path, typer.Option("--out", help="Keep the runs here.")] = Path("build/eval"),
+    only: Annotated[list[str] | None, typer.Option("--system", help="Only these.")] = None,
+    python: Pythons = None,
+    histories: Annotated[int, typer.Option(help="The first so many conversations.")] = 1,
+    sessions: Annotated[int, typer.Option(help="Their first so many sessions; 0: all.")] = 4,
     figures_file: Published = None,
     cache: Cache = None,
 ) -> None:
-    """The figures of the documents that need no model. A killed run continues where it was, as
-    long as the code is the same."""
-    switches = ["reranker=none", *(switch or ())]
-    folder = to / code_digest()
-    for name, cards, plans, most in RUNS:
-        place = folder / f"{name}-{cards}-{plans}"
-        recall(data, name, cards, plans, limit or most, switches, place, figures_file, cache)
-    harm(data, "living", 3, switches, folder / "harm", figures_file, cache)
-    placed(data, figures_file)
-
-
-def harm(
-    data: Data,
-    benchmark: Bench = "locomo",
-    histories: Annotated[int, typer.Option(help="Of so many histories.")] = 3,
-    switch: Switch = None,
-    to: Out = None,
-    figures_file: Published = None,
-    cache: Cache = None,
-) -> None:
-    """On turns that need no memory: how often nothing is recalled, and the tokens added."""
-    bench = asked.needless(select(benchmark, data), histories)
-    given = Settings(benchmark=bench, data=data, switches=switch or (), runs=1)
-    found, rows = _measured(given, to, cache)
-    typer.echo(f"turns that need no memory: nothing recalled {found['costs.nothing_read']}")
-    typer.echo(f"tokens added {found['tokens.evidence']}")
-    for text in dict.fromkeys(case.question.text for case, row in rows if row.evidence_tokens):
-        typer.echo(f"  something is recalled for: {text}")
-    command = f"harm --benchmark {benchmark} --histories {histories}"
-    _publish(figures_file, f"harm-{benchmark}", given, found, command)
+    """Costs and recall of JustMem and every installed peer on LoCoMo, with one scripted model."""
+    systems = {**dict.fromkeys(sidebyside.OWN, sys.executable), **by_peer(python)}
+    systems = {name: systems[name] for name in systems if not only or name in only}
+    bench = sidebyside.slice_of(benchmarks.load("locomo", data), histories, sessions or None)
+    known = recorded.read("locomo", data)
+    embedder = build_embedder(parse([]), cache_folder(cache))
+    shutil.rmtree(_COMPARE, ignore_errors=True)
+    found = asyncio.run(sidebyside.compare(systems, bench, embedder, known, _COMPARE, typer.echo))
+    turns = sum(len(s.turns) for id in bench.histories for s in bench.history(id).sessions)
+    title = f"LoCoMo: {turns:,} turns, {len(bench.cases)} questions"
+    headings = ["", *(heading for heading, _, _ in sidebyside.COLUMNS)]
+    show(Grid(title, headings, sidebyside.cells(found)))
+    typer.echo(sidebyside.NOTE)
+    for each in found:
+        for note in each.notes:
+            typer.echo(f"{each.system}: {note}")
+        if figures_file and not each.missing:
+            words = f"--histories {histories} --sessions {sessions} --system {each.system}"
+            name = f"peers-locomo-{histories}-{sessions}-{each.system}"
+            figures.write(figures_file, name, figures.of_run(each), f"justmem-eval peers {words}")
 
 
 def placed(data: Data, figures_file: Published = None) -> None:
@@ -118,23 +102,27 @@ def placed(data: Data, figures_file: Published = None) -> None:
 
 def mine(
     file: Annotated[Path, typer.Argument(help="Your chats: sessions as JSON or JSON Lines.")],
-    questions: Annotated[Path | None, typer.Option(help="Your questions, as JSON Lines.")] = None,
+    asked: Annotated[
+        Path | None, typer.Option("--questions", help="Your questions, as JSON Lines.")
+    ] = None,
     count: Annotated[int, typer.Option(help="Questions to make, if you give none.")] = 100,
     switch: Switch = None,
     show_missed: Annotated[bool, typer.Option("--missed", help="List what was not found.")] = False,
 ) -> None:
-    """Recall on your own chats. Nothing is sent, and nothing is kept."""
+    """Recall on your own chats, beside ten turns by likeness alone. Nothing is sent or kept."""
     with TemporaryDirectory(prefix="justmem-mine-") as temporary:
         folder = Path(temporary)
-        sessions = asyncio.run(asked.read_sessions(file, folder / "read"))
-        bench = asked.benchmark(sessions, questions, count)
-        ours = Settings(benchmark=bench, data=file, runs=1, switches=switch or ())
-        found = measure(ours, folder / "justmem", folder)
-        naive = measure(replace(ours, system="naive_rag"), folder / "naive_rag", folder)
-        typer.echo(asked.shown(bench, found, naive))
-        typer.echo(asked.GIVEN if questions else asked.MADE)
+        sessions = asyncio.run(questions.read_sessions(file, folder / "read"))
+        bench = questions.benchmark(sessions, asked, count)
+        given = Settings(benchmark=bench, data=file, runs=1, switches=switch or ())
+        found = {
+            name: measure(replace(given, system=name), folder / name, folder)
+            for name in ("justmem", "naive_rag")
+        }
+        show(tables.recalls(found))
+        typer.echo(questions.GIVEN if asked else questions.MADE)
         if show_missed:
-            for line in asked.missed(Files(folder / "justmem").retrieved(bench.cases)):
+            for line in questions.missed(Files(folder / "justmem").retrieved(bench.cases)):
                 typer.echo(f"missed: {line}")
 
 
@@ -153,19 +141,3 @@ def fill(
     found = figures.read(figures_file)
     for path in documents:
         path.write_text(figures.filled(path.read_text("utf-8"), found), "utf-8")
-
-
-def _measured(given: Settings, to: Path | None, cache: Path | None) -> tuple[Measured, Pairs]:
-    """The figures, and the evidence of each question."""
-    temporary = nullcontext(to) if to else TemporaryDirectory(prefix="justmem-eval-")
-    with temporary as folder:
-        found = measure(given, Path(str(folder)), cache)
-        return found, Files(Path(str(folder))).retrieved(given.benchmark.cases)
-
-
-def _publish(path: Path | None, name: str, given: Settings, found: Measured, command: str) -> None:
-    """Runs with other switches have figures of their own."""
-    if path is not None:
-        more = (switch.replace("=", "_").replace(".", "_") for switch in given.switches)
-        words = ["justmem-eval", command, *(f"--set {switch}" for switch in given.switches)]
-        figures.write(path, "-".join([name, *more]), figures.of_run(found), " ".join(words))

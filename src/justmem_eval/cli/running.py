@@ -1,22 +1,31 @@
-"""One run, the tables of the paper, two runs compared, and other systems."""
+"""One run, all keyless runs, the tables of the paper, and two runs compared."""
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import sys
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from justmem_eval import benchmarks, figures, results, sidebyside, tables
-from justmem_eval import peer_check as checks
-from justmem_eval.benchmarks import recorded
-from justmem_eval.cli.shared import Cache, Data, Limit, Published, Switch, measure, show, show_run
+from justmem_eval import figures, results, tables
+from justmem_eval.benchmarks import TITLES
+from justmem_eval.cli.measuring import placed
+from justmem_eval.cli.shared import (
+    Cache,
+    Data,
+    Limit,
+    PeerDimensions,
+    PeerEmbedder,
+    Published,
+    Pythons,
+    Switch,
+    by_peer,
+    measure,
+    show,
+    show_run,
+)
 from justmem_eval.estimate import estimate
-from justmem_eval.models import cache_folder
 from justmem_eval.records import Files
 from justmem_eval.results import by_words
 from justmem_eval.settings import (
@@ -27,16 +36,13 @@ from justmem_eval.settings import (
     PeerSettings,
     Settings,
     benchmark_of,
-    parse,
+    code_digest,
     select,
 )
-from justmem_eval.systems.justmem import build_embedder
-from justmem_eval.systems.peer import NAMES
-from justmem_eval.tables import Grid
 
 Model = Annotated[str, typer.Option(help="rules, openai:NAME, openai:NAME@URL, batch:NAME or ...")]
 JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
-Runs = Annotated[int, typer.Option("--runs", help="Answer-and-judge runs over fixed evidence.")]
+Runs = Annotated[int, typer.Option("--runs", help="Times to answer and judge, with a model.")]
 Parallel = Annotated[int, typer.Option(help="Things done at once.")]
 CapOption = Annotated[int | None, typer.Option("--cap", help="Tokens never to be passed.")]
 Price = Annotated[
@@ -44,20 +50,17 @@ Price = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
 By = Annotated[Origin | None, typer.Option(help="recorded, rules or model.")]
-Pythons = Annotated[list[str] | None, typer.Option("--python", help="PEER=PYTHON, for each peer.")]
-PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
-PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
 
 FREE = (0.0, 0.0)
 _SHOWN = 10  # flipped questions of each kind
-_COMPARE = Path("build/compare")
-_PATIENCE = 300.0  # seconds without a sign of life, for three short sessions
 
 
 def run(
     data: Data,
-    to: Annotated[Path, typer.Option("--out", help="The run's folder; resumed if there.")],
-    benchmark: str = "locomo",
+    to: Annotated[
+        Path | None, typer.Option("--out", help="The run's folder; resumed if there.")
+    ] = None,
+    benchmark: Annotated[str, typer.Option(help=", ".join(TITLES))] = "locomo",
     system: Annotated[
         str, typer.Option(help="justmem, none, fulltext, naive_rag or a peer.")
     ] = "justmem",
@@ -76,9 +79,11 @@ def run(
     peer_embedder: PeerEmbedder = EMBEDDER,
     peer_dimensions: PeerDimensions = DIMENSIONS,
     yes: Yes = False,
+    figures_file: Published = None,
     cache: Cache = None,
 ) -> None:
-    """One system on one benchmark: build and retrieve once, answer and judge five times."""
+    """One system on one benchmark: build and retrieve once, then answer and judge. Without a
+    model: recall, tokens, and what the answers by rules cite."""
     given = Settings(
         benchmark=select(benchmark, data, limit=limit),
         data=data,
@@ -88,14 +93,58 @@ def run(
         cards=cards,
         plans=plans,
         switches=switch or (),
-        runs=number,
+        runs=1 if model == "rules" else number,
         parallel=parallel,
         limit=limit,
         cap=cap,
         peer=PeerSettings(python, adapter, peer_embedder, peer_dimensions),
     )
     _agree([given], price, yes)
-    show_run(measure(given, to, cache))
+    with TemporaryDirectory(prefix="justmem-eval-") as folder:
+        found = measure(given, to or Path(folder), cache)
+    show_run(found)
+    if figures_file:
+        figures.publish(figures_file, given, found)
+
+
+# Benchmark, cards, plans, questions.
+KEYLESS: tuple[tuple[str, Origin, Origin, int | None], ...] = (
+    ("locomo", "rules", "rules", None),
+    ("locomo", "rules", "recorded", None),
+    ("locomo", "recorded", "recorded", None),
+    ("longmemeval", "rules", "rules", 26),
+    ("locomo_plus", "rules", "rules", None),
+    ("locomo_plus", "recorded", "recorded", None),
+    ("living", "rules", "rules", None),
+    ("harm", "rules", "rules", None),
+)
+
+
+def everything(
+    data: Data,
+    limit: Limit = None,
+    switch: Switch = None,
+    to: Annotated[Path, typer.Option("--out", help="Keep the runs here.")] = Path("build/eval"),
+    figures_file: Published = None,
+    cache: Cache = None,
+) -> None:
+    """The figures of the documents that need no model. A killed run continues where it was, as
+    long as the code is the same."""
+    for name, cards, plans, most in KEYLESS:
+        given = Settings(
+            benchmark=select(name, data, limit=limit or most),
+            data=data,
+            cards=cards,
+            plans=plans,
+            switches=("reranker=none", *(switch or ())),
+            runs=1,
+            limit=limit or most,
+        )
+        found = measure(given, to / code_digest() / f"{name}-{cards}-{plans}", cache)
+        show_run(found)
+        if figures_file:
+            figures.publish(figures_file, given, found)
+    placed(data, figures_file)
 
 
 def table(
@@ -118,7 +167,7 @@ def table(
     cache: Cache = None,
 ) -> None:
     """One of the paper's tables, ours beside the paper's figures."""
-    pythons = _pythons(python)
+    pythons = by_peer(python)
     wanted = tables.table(name)
     given: dict[str, Settings] = {}
     for line in wanted.lines:
@@ -135,7 +184,7 @@ def table(
             model=model,
             judge=judge or model,
             switches=(*line.switches, *(switch or ())),
-            runs=number,
+            runs=1 if model == "rules" else number,
             parallel=parallel,
             limit=limit,
             category=line.category,
@@ -197,67 +246,3 @@ def _agree(given: list[Settings], price: tuple[float, float], yes: bool) -> None
         typer.echo(f"The cap of {cap:,} tokens will stop it before the end.")
     if not yes and not typer.confirm("Start?"):
         raise typer.Abort
-
-
-def _pythons(given: list[str] | None) -> dict[str, str]:
-    """`--python PEER=PYTHON`, by peer."""
-    found = {name: python for name, _, python in (text.partition("=") for text in given or ())}
-    if not all(found.values()):
-        raise typer.BadParameter("--python takes PEER=PYTHON.")
-    return found
-
-
-# ---------------------------------------------------------------- other systems
-
-
-def peer_check(
-    adapter: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or the path of an adapter.")],
-    python: Annotated[str, typer.Option(help="Python of the peer's environment.")] = sys.executable,
-    model: Annotated[
-        str, typer.Option(help="openai:NAME or openai:NAME@URL. Default: a scripted one.")
-    ] = "",
-    peer_embedder: PeerEmbedder = EMBEDDER,
-    peer_dimensions: PeerDimensions = DIMENSIONS,
-) -> None:
-    """Three sessions in, the process killed, a new one asked: evidence, sources, calls, tokens."""
-    own = Path(adapter) if adapter.endswith(".py") else None
-    folder = Path(mkdtemp(prefix="justmem-peer-check-"))
-    peer = PeerSettings(python, own, peer_embedder, peer_dimensions, _PATIENCE)
-    embedder = build_embedder(parse([]), cache_folder())
-    found = checks.check(own.stem if own else adapter, model, peer, folder, embedder)
-    typer.echo(checks.shown(found))
-    if checks.problems(found):
-        typer.echo(f"The adapter's log: {folder / 'peer.log'}")
-        raise typer.Exit(1)
-    shutil.rmtree(folder)
-
-
-def peers(
-    data: Data,
-    only: Annotated[list[str] | None, typer.Option("--system", help="Only these.")] = None,
-    python: Pythons = None,
-    histories: Annotated[int, typer.Option(help="The first so many conversations.")] = 1,
-    sessions: Annotated[int, typer.Option(help="Their first so many sessions; 0: all.")] = 4,
-    figures_file: Published = None,
-    cache: Cache = None,
-) -> None:
-    """Costs and recall of JustMem and every installed peer on LoCoMo, with one scripted model."""
-    systems = {**dict.fromkeys(sidebyside.OWN, sys.executable), **_pythons(python)}
-    systems = {name: systems[name] for name in systems if not only or name in only}
-    bench = sidebyside.slice_of(benchmarks.load("locomo", data), histories, sessions or None)
-    known = recorded.read("locomo", data)
-    embedder = build_embedder(parse([]), cache_folder(cache))
-    shutil.rmtree(_COMPARE, ignore_errors=True)
-    found = asyncio.run(sidebyside.compare(systems, bench, embedder, known, _COMPARE, typer.echo))
-    turns = sum(len(s.turns) for id in bench.histories for s in bench.history(id).sessions)
-    title = f"LoCoMo: {turns:,} turns, {len(bench.cases)} questions"
-    headings = ["", *(heading for heading, _, _ in sidebyside.COLUMNS)]
-    show(Grid(title, headings, sidebyside.cells(found)))
-    typer.echo(sidebyside.NOTE)
-    for each in found:
-        for note in each.notes:
-            typer.echo(f"{each.system}: {note}")
-        if figures_file and not each.missing:
-            words = f"--histories {histories} --sessions {sessions} --system {each.system}"
-            name = f"peers-locomo-{histories}-{sessions}-{each.system}"
-            figures.write(figures_file, name, figures.of_run(each), f"justmem-eval peers {words}")

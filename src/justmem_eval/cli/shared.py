@@ -27,6 +27,10 @@ Published = Annotated[
     typer.Option("--figures", help="Enter them into this file of published figures."),
 ]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors and replies.")]
+Pythons = Annotated[list[str] | None, typer.Option("--python", help="PEER=PYTHON, for each peer.")]
+PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
+PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
+
 _WIDE = 220
 
 
@@ -70,3 +74,11 @@ def show_run(found: Measured) -> None:
         typer.echo(f"  note: {note}")
     for stage, id, reason in found.failures[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")
+
+
+def by_peer(given: list[str] | None) -> dict[str, str]:
+    """`--python PEER=PYTHON`, by peer."""
+    found = {name: python for name, _, python in (text.partition("=") for text in given or ())}
+    if not all(found.values()):
+        raise typer.BadParameter("--python takes PEER=PYTHON.")
+    return found
