@@ -60,20 +60,16 @@ def neighbours(url: str, count: int) -> None:
     span = f"generate_series(1, {count}) s(n), generate_series(1, 5) k"
     with psycopg.connect(url, autocommit=True) as db:
         db.execute(
-            "INSERT INTO justmem.spaces (space, cards, dim, generation) "
-            f"SELECT 'neighbour ' || n, 5, {DIM}, 1 FROM generate_series(1, {count}) s(n)"
+            "INSERT INTO justmem.spaces (space, dim, next_key) "
+            f"SELECT 'neighbour ' || n, {DIM}, 6 FROM generate_series(1, {count}) s(n)"
         )
         db.execute(
             "INSERT INTO justmem.cards SELECT 'neighbour ' || n, k, 'c' || k, 's1', 'Mira', "
             "'a fact of some length about something', 'unknown', 'stable', 'fact', "
-            f"'2023-05-07T00:00:00', '1', '', '' FROM {span}"
+            "'2023-05-07T00:00:00', '1', '', '', decode(repeat('00', 40), 'hex'), "
+            f"decode(repeat('3c', 580), 'hex') FROM {span}"
         )
-        db.execute(
-            "INSERT INTO justmem.blocks SELECT 'neighbour ' || n, 'cards', 's1', 1, 1, 738000, "
-            "decode(repeat('00', 200), 'hex'), decode(repeat('3c', 3840), 'hex') "
-            f"FROM generate_series(1, {count}) s(n)"
-        )
-        db.execute("VACUUM ANALYZE justmem.cards, justmem.blocks, justmem.spaces")
+        db.execute("VACUUM ANALYZE justmem.cards, justmem.spaces")
 
 
 class Clock:

@@ -9,7 +9,6 @@ from typing import Any
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.ports import Derived, Hits, Index, SearchLimits, Store, View
 from justmem.store import reads
-from justmem.store.search import _passages
 
 _VAST = 10**9
 
@@ -44,16 +43,13 @@ async def search(
 
 
 async def cards_at(store: Any, keys: Sequence[int]) -> Mapping[int, Card]:
-    found: Mapping[int, Card] = await store.engine.read(lambda db: reads.cards_at(db, keys))
-    return found
+    found = await store.engine.read(lambda db: reads.cards_at(db, keys))
+    return {key: found[key][0] for key in keys if key in found}
 
 
 async def passages_at(store: Any, keys: Sequence[int]) -> Mapping[int, Passage]:
-    def work(db: Any) -> Mapping[int, Passage]:
-        return _passages(store._finder._current(db, "passages"), keys)
-
-    found: Mapping[int, Passage] = await store.engine.read(work)
-    return {key: found[key] for key in keys if key in found}
+    found = await store.engine.read(lambda db: reads.passages_at(db, keys))
+    return {key: found[key][0] for key in keys if key in found}
 
 
 async def spent(store: Store, day: date) -> int:

@@ -47,7 +47,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ADAPTERS = {"store", "models"}
 BASE = {"errors", "domain", "runtime", "ports"}
 PROMPT = ("domain/asking.py", "prompts")  # `Evidence.prompt` calls it by a late import
-STEMMER = ("store/session_index.py", "language")  # the word index holds stems
+STEMMER = ("store/terms.py", "language")  # the word index holds stems
 
 # Only these name an engine, a provider or a human language.
 CONCRETE = {"store", "models", "language.en"}

@@ -319,7 +319,7 @@ async def test_a_certificate_says_what_went_and_where_it_was_looked_for(
     assert proof.vectors == gone.cards + 3
     assert {digest(text) for text in texts} < set(proof.digests)
     assert {"test.db", "test.db-wal"} <= set(proof.files)
-    assert {"turns", "cards", "blocks"} <= set(proof.tables)
+    assert {"turns", "cards", "passages"} <= set(proof.tables)
     assert proof.remains == 0
     assert "gravel" not in proof.model_dump_json()
     files = b"".join((tmp_path / "memory" / name).read_bytes() for name in proof.files)

@@ -28,8 +28,9 @@ DAMAGE = {
     "UPDATE {sessions} SET digest = 'x'": "session 's1': its words",
     "DELETE FROM {turns}": "session 's1': its words",
     "DELETE FROM {sessions}": "belong to no session",
-    "DELETE FROM {blocks} WHERE kind = 'cards'": "session 's1': the index does not match its",
-    "UPDATE {blocks} SET vectors = NULL": "the cards have no sound vectors",
+    "UPDATE {passages} SET turn = 2": "session 's1': the word index does not match the passages",
+    "UPDATE {cards} SET vector = NULL": "the cards have no sound vectors",
+    "UPDATE {passages} SET vector = NULL": "the passages have no sound vectors",
     "DELETE FROM {cards}": "another number of cards",
     "UPDATE {cards} SET turns = '9'": "names turns that do not exist",
     "UPDATE {cards} SET said_at = 'yesterday'": "is damaged",
@@ -37,14 +38,12 @@ DAMAGE = {
     "UPDATE {cards} SET event_date = '2024' WHERE key = 1": "is damaged",
     "UPDATE {sessions} SET instant = 0": "its time or number of turns",
     "INSERT INTO {forgotten} SELECT space, '', id FROM {cards}": "were forgotten",
-    "UPDATE {spaces} SET cards = 7": "the totals of the space do not match its sessions",
     "UPDATE {sessions} SET turns = 9": "its time or number of turns",
 }
 ONLY_SQLITE = {
-    "UPDATE blocks SET vectors = zeroblob(length(vectors))": "the passages have no sound vectors",
-    "UPDATE blocks SET vectors = substr(vectors, 1, 5)": "are damaged",
-    "UPDATE blocks SET postings = substr(postings, 1, 17)": "are damaged",
-    "UPDATE blocks SET postings = zeroblob(length(postings))": "are damaged",
+    "UPDATE passages SET vector = zeroblob(length(vector))": "the passages have no sound vectors",
+    "UPDATE cards SET vector = substr(vector, 1, 5) WHERE key = 1": "are damaged",
+    "UPDATE cards SET terms = substr(terms, 1, 4)": "the word index does not match the cards",
     "CREATE TRIGGER spy AFTER DELETE ON turns BEGIN SELECT 1; END": "a trigger 'spy' that JustMem",
     "CREATE TABLE more (words TEXT)": "a table 'more' that JustMem did not make",
     "CREATE VIEW seen AS SELECT text FROM turns": "a view 'seen' that JustMem did not make",
@@ -110,14 +109,14 @@ def test_the_command_reads_the_whole_space(tmp_path: Path) -> None:
     run("add", "Hi.")
     assert (run("check").exit_code, json.loads(run("check", "--json").output)["damage"]) == (0, [])
     with closing(sqlite3.connect(tmp_path / "ana.db", isolation_level=None)) as db:
-        db.execute("UPDATE spaces SET cards = 7")
+        db.execute("DELETE FROM turns")
     assert run("doctor", "--offline").exit_code == 0  # it opens: only `check` finds it
     result = run("check", "--json")
     assert result.exit_code == 4
     (wrong,) = json.loads(result.output)["damage"]
-    assert "the totals of the space" in wrong["what"]
-    assert "backup" in wrong["fix"]
-    assert "the totals of the space" in run("check").output
+    assert "its words are damaged" in wrong["what"]
+    assert "remember it again" in wrong["fix"]
+    assert "its words are damaged" in run("check").output
 
 
 class TestPostgres:

@@ -86,7 +86,7 @@ class TestWorkers:
         assert await alive.take() == []
         await rows(  # time passes
             database_url,
-            "UPDATE justmem.queue SET due = due - 3600 RETURNING 1",
+            "UPDATE justmem.sessions SET due = due - 3600 RETURNING 1",
             space="ana",
         )
         assert [job.session for job in await alive.take()] == [session()]

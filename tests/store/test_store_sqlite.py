@@ -31,7 +31,7 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import session_in
-from justmem.store import schema, space_index, sqlite
+from justmem.store import arrays, schema, sqlite
 from justmem.store.files import PAGE
 from justmem.store.sqlite import open_store, spaces
 from justmem.store.store import SqlStore
@@ -456,7 +456,7 @@ class TestWords:
     async def test_words_on_too_many_cards_do_not_drive_a_search(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(space_index, "COMMON", 10)
+        monkeypatch.setattr(arrays, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)), "saw an owl")
         _, lexical = await found(store, "When did Ana walk and see the owl?")
@@ -465,7 +465,7 @@ class TestWords:
     async def test_where_all_words_are_too_common_the_newest_cards_come(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(space_index, "COMMON", 10)
+        monkeypatch.setattr(arrays, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)))
         _, lexical = await found(store, "Ana's walk")
@@ -474,7 +474,7 @@ class TestWords:
     async def test_a_word_counts_anew_after_additions_and_removals(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(space_index, "COMMON", 10)
+        monkeypatch.setattr(arrays, "COMMON", 10)
         store = await open_space()
         await remember(store, session("s1"), "saw an owl")
         assert len((await found(store, "owl"))[1]) == 1

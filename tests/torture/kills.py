@@ -100,7 +100,7 @@ async def _look(where: str, life: Life, left: Sequence[Step]) -> Life:
         log = await mine.check_log()
         assert log.whole, log.problem
         if where.startswith("postgresql"):  # as if the dead process's lease had run out
-            await rows(where, "UPDATE justmem.queue SET due = 0 RETURNING 1", space=SPACE)
+            await rows(where, "UPDATE justmem.sessions SET due = 0 RETURNING 1", space=SPACE)
         for done in await mine.retry():
             assert done.state == "stored", f"{done.session_id}: {done.reason}"
         found = await observed(mine)

@@ -4,7 +4,8 @@ store                        the methods of the port, for both engines
 schema, rows                 tables and migrations; values to rows and back
 reads, writes, derived,      the operations, in SQL that both engines accept
 forgetting, log, check
-session_index, space_index, search  the index of a session; of a space, in memory; the search
+terms, codes                 what is stored of a text and of a vector, for the search
+arrays, search               the index of a space in memory; the search
 erase                        searches tables and files for remains of what was forgotten
 engine                       what the operations need of a database; opening spaces by address
 sqlite, sqlite_connection,   SQLite: engine, opening, spaces of a folder; connections, keys and

@@ -23,15 +23,11 @@ _COUNTS = {
         f"SELECT count(*) FROM {table} WHERE space = ? AND session NOT IN "
         "(SELECT id FROM sessions WHERE space = ?)"
     )
-    for table in ("turns", "cards", "blocks", "quarantine", "queue", "corrections")
+    for table in ("turns", *derived.TABLES)
 } | {
     "there are cards that were forgotten": (
         "SELECT count(*) FROM cards WHERE space = ? AND id IN "
         "(SELECT id FROM forgotten WHERE space = ?)"
-    ),
-    "the totals of the space do not match its sessions": (
-        "SELECT count(*) FROM spaces WHERE space = ? AND (cards, tokens) <> (SELECT "
-        "coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions WHERE space = ?)"
     ),
 }
 
@@ -77,31 +73,28 @@ def _session(
     counts = record.cards, record.quarantined
     if counts != (len(made.cards), len(made.quarantined)):
         yield "it has another number of cards than recorded", _AGAIN
-    keys = []
     sql = f"SELECT {rows.CARD}, mark FROM cards WHERE space = ? AND session = ? ORDER BY key"
     for *card, mark in db.rows(sql, *here):
-        keys.append(card[0])
         if rows.card_mark(card) != mark:
             yield f"card {card[1]!r} is damaged", _AGAIN
     numbers = {*range(1, len(text.turns) + 1)}
     if not all(card.turns and numbers.issuperset(card.turns) for card in made.cards):
         yield "a card names turns that do not exist", _AGAIN
         return
-    blocks = {block.kind: block for block in reads.blocks(db, sessions=[record.id])}
-    held = blocks.get("cards")
-    if keys != ([*range(held.first, held.first + len(held))] if held else []):
-        yield "the index does not match its cards", _AGAIN
-        return
-    texts, dim = derived.texts(made, text), reads.embedder(db)[1]
-    for again, vectors in (
-        (derived.card_block(text, made.cards, 0, None), made.card_vectors),
-        (derived.passage_block(text, made.passages, 0, None), made.passage_vectors),
-    ):
-        block = blocks.get(again.kind, again)
-        if block.packed() != again.packed() or not all(texts[again.kind]):
-            yield f"the word index does not match the {again.kind}", _AGAIN
-        if len(block) and not _are_sound(vectors, len(block), dim):
-            yield f"the {again.kind} have no sound vectors", "run `justmem reembed`"
+    indexed = {
+        "cards": ([derived.card_terms(card) for card in made.cards], made.card_vectors),
+        "passages": (
+            [derived.passage_terms(text, said) for said in made.passages],
+            made.passage_vectors,
+        ),
+    }
+    dim = reads.embedder(db)[1]
+    for index, (wanted, vectors) in indexed.items():
+        sql = f"SELECT terms FROM {index} WHERE space = ? AND session = ? ORDER BY key"
+        if [packed for (packed,) in db.rows(sql, *here)] != wanted:
+            yield f"the word index does not match the {index}", _AGAIN
+        if wanted and not _are_sound(vectors, len(wanted), dim):
+            yield f"the {index} have no sound vectors", "run `justmem reembed`"
 
 
 def _are_sound(vectors: Vectors, count: int, dim: int) -> bool:

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from justmem.domain import Value
 from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Searched, StoredSession, Vectors
-from justmem.ports.vectors import coded
-from justmem.store import reads, schema
+from justmem.store import codes, reads, schema
 from justmem.store.engine import Connection
 from justmem.store.files import PAGE, SUFFIX, Keyring, file_name, raw
 from justmem.store.sqlite_connection import name_inside
@@ -59,21 +58,11 @@ def vector_pieces(matrix: Vectors) -> set[bytes]:
     """Of each row, up to four stretches without zeros: they identify a vector. If there is none,
     the whole row."""
     pieces: set[bytes] = set()
-    for form in _stored_forms(matrix):
-        width = _PIECE // form.itemsize
-        for row in form:
-            parts = [row[at : at + width] for at in range(0, len(row) - width + 1, width)]
-            dense = [part.tobytes() for part in parts if part.all()]
-            pieces.update(dense[:4] or ([row.tobytes()] if row.any() else []))
+    for row in codes.pack(matrix):
+        parts = [row[at : at + _PIECE] for at in range(0, len(row) - _PIECE + 1, _PIECE)]
+        dense = [part for part in parts if 0 not in part]
+        pieces.update(dense[:4] or ([row] if any(row) else []))
     return {piece for piece in pieces if len(piece) >= _LEAST}
-
-
-def _stored_forms(matrix: Vectors) -> tuple[NDArray[Any], ...]:
-    """Both parts of the stored numbers."""
-    if not len(matrix):
-        return ()
-    made = coded(matrix)
-    return made.high, made.low
 
 
 # ---------------------------------------------------------------- searching bytes
@@ -146,10 +135,10 @@ def _bytes_of(whole: StoredSession) -> bytes:
     made = whole.derived
     values: list[Value] = [whole.session, *made.cards, *made.quarantined, *made.corrections]
     text = "\n".join([*(each.model_dump_json() for each in values), made.reason])
-    forms = (*_stored_forms(made.card_vectors), *_stored_forms(made.passage_vectors))
+    vectors = (row for own in (made.card_vectors, made.passage_vectors) for row in codes.pack(own))
     escaped = b"" if text.isascii() else json.dumps(text).encode()
     words = text.encode("utf-8", "replace")
-    return b"\n".join([words, escaped, *(form.tobytes() for form in forms)])
+    return b"\n".join([words, escaped, *vectors])
 
 
 # ---------------------------------------------------------------- tables

@@ -81,11 +81,7 @@ def forget(db: Connection, *, dry_run: bool = False, **what: Any) -> Removed:
             replace_session(db, change.before, change.after)
     gone = Forgotten(**counts)
     if counts.total() and not dry_run:
-        db.run(
-            "UPDATE spaces SET unswept = 1, generation = generation + 1, removals = removals + 1 "
-            "WHERE space = ?",
-            db.space,
-        )
+        db.run("UPDATE spaces SET unswept = 1 WHERE space = ?", db.space)
         entry = log.add(db, "forget", named, **log.forgotten(gone))
         gone = gone.model_copy(update={"entry": entry})
     return Removed(gone, cards, [*texts], [*facts], vectors)

@@ -201,7 +201,7 @@ class PostgresStorage(Database):
 
         def waiting(connection: Raw) -> list[Row]:
             return PostgresConnection(connection, "").rows(
-                f"SELECT space, session FROM queue WHERE {_DUE} AND NOT space = ANY(?) "
+                f"SELECT space, id FROM sessions WHERE {_DUE} AND NOT space = ANY(?) "
                 f"ORDER BY attempts > 0, space = ANY(?), due LIMIT {_LOOKED_AT}",
                 *(list(full), list(busy)),
             )
@@ -221,12 +221,12 @@ class PostgresStorage(Database):
         def work(connection: Raw) -> Job | None:
             db = PostgresConnection(connection, space)
             here = (space, session_id)
-            free = f"SELECT 1 FROM queue WHERE space = ? AND session = ? AND {_DUE}"
+            free = f"SELECT 1 FROM sessions WHERE space = ? AND id = ? AND {_DUE}"
             if not db.rows(f"{free} FOR UPDATE SKIP LOCKED", *here):
                 return None
             db.run(
-                "UPDATE queue SET owner = ?, attempts = attempts + 1, due = ? "
-                "WHERE space = ? AND session = ?",
+                "UPDATE sessions SET owner = ?, attempts = attempts + 1, due = ? "
+                "WHERE space = ? AND id = ?",
                 *(self.owner, db.seconds() + lease, *here),
             )
             text = reads.texts(db, [session_id]).get(session_id)

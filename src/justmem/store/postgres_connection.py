@@ -260,7 +260,7 @@ def _shown(url: str) -> str:
 _LOCK = 0x4A4D454D  # one migration at a time
 _OWN = "space = current_setting('justmem.space', true)"
 _OR_ALL = f"{_OWN} OR current_setting('justmem.everyone', true) = 'on'"
-_LISTED = ("spaces", "queue")  # what a worker may see of everyone
+_LISTED = ("spaces", "sessions")  # what a worker may see of everyone
 # Marks of writes that must not be done twice, kept for an hour.
 _MARKS = """
 CREATE TABLE marks (
@@ -306,7 +306,7 @@ def _add_migrations(connection: Raw, version: int) -> None:
     connection.execute("SET LOCAL search_path = justmem")
     for number, migration in enumerate(schema.MIGRATIONS[version:], version + 1):
         script = migration + _MARKS if number == 1 else migration
-        for statement in schema.statements(script, blob="BYTEA", compact=""):
+        for statement in schema.statements(script, blob="BYTEA"):
             connection.execute(statement)
             if table := re.match(r"CREATE TABLE (\w+)", statement):
                 for secured in _secured(table[1], statement):
@@ -322,5 +322,5 @@ def _secured(table: str, statement: str) -> Iterator[str]:
     for column in re.findall(r"^\s+(\w+) (?:TEXT|BYTEA)", statement, re.MULTILINE):
         if column != "space":
             yield f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
-        if column == "vectors":  # they do not compress
-            yield f"ALTER TABLE {table} ALTER COLUMN vectors SET STORAGE EXTERNAL"
+        if column == "vector":  # it does not compress
+            yield f"ALTER TABLE {table} ALTER COLUMN vector SET STORAGE EXTERNAL"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from operator import itemgetter
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from justmem.domain import (
     Card,
     Correction,
     Passage,
-    Quarantined,
     Session,
     SessionRecord,
     SessionState,
@@ -24,20 +22,15 @@ from justmem.errors import NotInMemory
 from justmem.ports import (
     CardFilter,
     Derived,
-    Index,
     Snapshot,
     SpaceMetadata,
     StoredSession,
     Vectors,
 )
-from justmem.store import rows
+from justmem.store import codes, rows
 from justmem.store.engine import Connection, among, one, row
-from justmem.store.session_index import Block
 
-_WAITING = (SessionState.PENDING, SessionState.FAILED)
-_NONE = np.zeros((0, 0), np.float32)
 _BATCH = 50  # whole sessions read at a time
-_BLOCK = "kind, session, generation, first_key, postings"
 
 
 # ---------------------------------------------------------------- sessions
@@ -82,9 +75,9 @@ def texts(db: Connection, ids: Sequence[str], *, checked: bool = True) -> dict[s
 def _waiting(db: Connection, most: int) -> list[Session]:
     """The latest sessions that have turns without cards, in order of time."""
     found = db.rows(
-        "SELECT id, done FROM sessions WHERE space = ? AND state IN (?, ?) AND done < turns "
+        "SELECT id, done FROM sessions WHERE space = ? AND due IS NOT NULL AND done < turns "
         f"ORDER BY instant DESC, number DESC LIMIT {most}",
-        *(db.space, *_WAITING),
+        db.space,
     )
     done: dict[str, int] = dict(found[::-1])
     read = texts(db, list(done)).items()
@@ -110,43 +103,58 @@ def forgotten_among(db: Connection, cards: Sequence[str]) -> set[str]:
     return {id for (id,) in among(db, sql, cards, db.space)}
 
 
-def look(db: Connection, waiting: int, subjects: Mapping[str, int]) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Counts of a space, kept between questions."""
+
+    cards: int
+    tokens: int
+    subjects: Mapping[str, int]  # how many cards each has, except for notes
+
+    @property
+    def main_subject(self) -> str | None:
+        """The subject of more than six cards in ten."""
+        most = max(self.subjects, key=lambda name: self.subjects[name], default=None)
+        return most if most and self.subjects[most] > 0.6 * sum(self.subjects.values()) else None
+
+
+def overview(db: Connection) -> Overview:
+    sql = "SELECT sum(cards), sum(tokens) FROM sessions WHERE space = ?"
+    cards, tokens = one(db, sql, db.space)
+    subjects = db.rows(
+        "SELECT subject, count(*) FROM cards WHERE space = ? AND kind <> 'note' GROUP BY subject",
+        db.space,
+    )
+    return Overview(int(cards or 0), int(tokens or 0), dict(subjects))
+
+
+def look(db: Connection, waiting: int, known: Overview) -> Snapshot:
     last = row(
         db,
         "SELECT at FROM sessions WHERE space = ? ORDER BY instant DESC, number DESC LIMIT 1",
         db.space,
     )
-    cards, tokens = one(db, "SELECT cards, tokens FROM spaces WHERE space = ?", db.space)
     return Snapshot(
         last_at=rows.time(last[0]) if last else None,
-        cards=cards,
-        tokens=tokens,
-        main_subject=main_subject(subjects),
+        cards=known.cards,
+        tokens=known.tokens,
+        main_subject=known.main_subject,
         waiting=_waiting(db, waiting) if waiting else (),
         corrections=tuple(corrections(db)),
     )
 
 
-def subjects(db: Connection) -> dict[str, int]:
-    """How many cards each subject has. Notes do not count."""
-    return dict(
-        db.rows(
-            "SELECT subject, count(*) FROM cards WHERE space = ? AND kind <> 'note' "
-            "GROUP BY subject",
-            db.space,
-        )
-    )
+class State(NamedTuple):
+    """Changes with everything that a search or an overview reads."""
+
+    next_key: int
+    removals: int
+    dim: int
 
 
-def main_subject(subjects: Mapping[str, int]) -> str | None:
-    """The subject of more than six cards in ten."""
-    subject, count = max(subjects.items(), key=lambda each: each[1], default=("", 0))
-    return subject if count > 0.6 * sum(subjects.values()) else None
-
-
-def generation(db: Connection) -> int:
-    (number,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
-    return int(number)
+def state(db: Connection) -> State:
+    sql = "SELECT next_key, removals, dim FROM spaces WHERE space = ?"
+    return State(*one(db, sql, db.space))
 
 
 def embedder(db: Connection) -> tuple[str, int]:
@@ -157,11 +165,11 @@ def embedder(db: Connection) -> tuple[str, int]:
 # ---------------------------------------------------------------- cards
 
 
-def cards_at(db: Connection, keys: Sequence[int]) -> dict[int, Card]:
-    """In the order of the keys."""
-    found = among(db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND key IN", keys, db.space)
-    cards = {each[0]: rows.card_of(each) for each in found}
-    return {key: cards[key] for key in keys if key in cards}
+def cards_at(db: Connection, keys: Collection[int]) -> dict[int, tuple[Card, bytes | None]]:
+    """Cards and their packed vectors."""
+    sql = f"SELECT {rows.CARD}, vector FROM cards WHERE space = ? AND key IN"
+    found = among(db, sql, list(keys), db.space)
+    return {key: (rows.card_of(row), vector) for key, *row, vector in found}
 
 
 def cards(
@@ -196,48 +204,24 @@ def cards(
             among(db, f"{sql} AND c.key IN", keys, *values), key=itemgetter(0, 1, 2)
         )
         found = listed_rows[where.offset :][: where.limit]
-    return [rows.card_of(each[2:]) for each in found]
+    return [rows.card_of(each[3:]) for each in found]
 
 
-def quarantined(db: Connection, session_id: str) -> list[Quarantined]:
-    found = db.rows(
-        "SELECT subject, fact, reason FROM quarantine WHERE space = ? AND session = ? "
-        "ORDER BY place",
-        *(db.space, session_id),
-    )
-    return [rows.quarantined_of(each) for each in found]
-
-
-def corrections(db: Connection, session_id: str | None = None) -> list[Correction]:
-    own, values = ("", []) if session_id is None else ("AND session = ?", [session_id])
-    found = db.rows(
-        f"SELECT correction FROM corrections WHERE space = ? {own} ORDER BY session, number",
-        *(db.space, *values),
-    )
-    return [Correction.model_validate_json(text) for (text,) in found]
-
-
-# ---------------------------------------------------------------- blocks
-
-
-def blocks(
-    db: Connection,
-    *,
-    kind: Index | None = None,
-    sessions: Sequence[str] | None = None,
-    after: int = -1,
-    vectors: bool = True,
-) -> Iterator[Block]:
-    """`after`: only blocks that were written in a later generation."""
-    columns = f"{_BLOCK}, vectors" if vectors else _BLOCK
-    kinds = "" if kind is None else f"AND kind = '{kind}'"
-    sql = f"SELECT {columns} FROM blocks WHERE space = ? {kinds}"
-    if sessions is not None:
-        found: Iterator[Any] = among(db, f"{sql} AND session IN", sessions, db.space)
+def corrections(db: Connection, session: str | None = None) -> list[Correction]:
+    """Of all cards, or of a session's."""
+    sql = "SELECT correction FROM corrections WHERE space = ? {} ORDER BY session, number"
+    if session is None:
+        found = db.rows(sql.format(""), db.space)
     else:
-        later = "ORDER BY first_key" if after < 0 else f"AND generation > {after}"
-        found = db.each(f"{sql} {later}", db.space)
-    return (Block.unpacked(*each) for each in found)
+        found = db.rows(sql.format("AND session = ?"), db.space, session)
+    return [rows.correction_of(each) for each in found]
+
+
+def passages_at(db: Connection, keys: Collection[int]) -> dict[int, tuple[Passage, bytes | None]]:
+    """Passages and their packed vectors."""
+    sql = f"SELECT {rows.PASSAGE}, vector FROM passages WHERE space = ? AND key IN"
+    found = among(db, sql, list(keys), db.space)
+    return {key: (rows.passage_of(row), vector) for key, *row, vector in found}
 
 
 # ---------------------------------------------------------------- whole sessions
@@ -251,28 +235,33 @@ def each_whole_session(db: Connection, ids: Sequence[str]) -> Iterator[StoredSes
 
 def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
     """Everything that is stored of these sessions, in the given order."""
+
+    def by_session(columns: str, table: str, order: str) -> dict[str, list[list[Any]]]:
+        sql = f"SELECT {order}, session, {columns} FROM {table} WHERE space = ? AND session IN"
+        found: dict[str, list[list[Any]]] = {id: [] for id in ids}
+        for _, id, *each in sorted(among(db, sql, ids, db.space), key=itemgetter(0)):
+            found[id].append(each)
+        return found
+
     columns = "id, done, spent, state, reason, tokens, card_tokens"
     sql = f"SELECT {columns} FROM sessions WHERE space = ? AND id IN"
     heads = {id: head for id, *head in among(db, sql, ids, db.space)}
-    cards: dict[str, list[Card]] = {}
-    listed = among(
-        db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND session IN", ids, db.space
-    )
-    for each in sorted(listed, key=itemgetter(0)):
-        cards.setdefault(each[2], []).append(rows.card_of(each))
-    held = {(block.session, block.kind): block for block in blocks(db, sessions=ids)}
+    cards = by_session(f"vector, {rows.CARD}", "cards", "key")
+    passages = by_session(f"vector, {rows.PASSAGE}", "passages", "key")
+    quarantined = by_session("subject, fact, reason", "quarantine", "number")
+    corrected = by_session("correction", "corrections", "number")
     made = []
     for id, session in texts(db, ids, checked=False).items():
         done, spent, state, reason, tokens, card_tokens = heads[id]
         derived = Derived(
             state=SessionState(state),
             reason=reason,
-            cards=cards.get(id, []),
-            card_vectors=_vectors(held.get((id, "cards"))),
-            passages=_passages(held.get((id, "passages"))),
-            passage_vectors=_vectors(held.get((id, "passages"))),
-            quarantined=quarantined(db, id),
-            corrections=corrections(db, id),
+            cards=[rows.card_of(each) for _, _, *each in cards[id]],
+            card_vectors=_vectors([vector for vector, *_ in cards[id]]),
+            passages=[rows.passage_of(each) for _, _, *each in passages[id]],
+            passage_vectors=_vectors([vector for vector, *_ in passages[id]]),
+            quarantined=[rows.quarantined_of(each) for each in quarantined[id]],
+            corrections=[rows.correction_of(each) for each in corrected[id]],
             tokens=tokens,
             card_tokens=card_tokens,
         )
@@ -280,12 +269,9 @@ def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
     return made
 
 
-def _vectors(block: Block | None) -> Vectors:
-    return _NONE if block is None or block.vectors is None else block.vectors.vectors
-
-
-def _passages(block: Block | None) -> list[Passage]:
-    return [] if block is None else [rows.passage(block.session, p) for p in block.places.tolist()]
+def _vectors(packed: Sequence[bytes | None]) -> Vectors:
+    """Empty if a row has none."""
+    return codes.unpack(packed if all(packed) else [])
 
 
 # ---------------------------------------------------------------- sums

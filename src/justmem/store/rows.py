@@ -11,6 +11,7 @@ from typing import Any
 
 from justmem.domain import (
     Card,
+    Correction,
     EventDate,
     Passage,
     Quarantined,
@@ -23,6 +24,7 @@ from justmem.errors import StoreDamaged
 
 SETTLED = (SessionState.STORED, SessionState.EMPTY)
 CARD = "key, id, session, subject, fact, event_date, status, kind, said_at, turns, until"
+PASSAGE = "key, session, turn, start, stop"
 TURN = "speaker, role, text, at, key, forgotten"
 RECORD = "id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until"
 
@@ -94,12 +96,16 @@ def labels_of(text: str) -> dict[str, str]:
     return found
 
 
-def passage_texts(session: Session, passages: Iterable[Sequence[int]]) -> list[str]:
-    return [session.turn(turn).text[start:end] for turn, start, end in passages]
+def correction_of(row: Sequence[Any]) -> Correction:
+    return Correction.model_validate_json(row[0])
 
 
-def passage(session: str, place: Sequence[int]) -> Passage:
-    turn, start, end = place
+def passage_text(session: Session, said: Passage) -> str:
+    return session.turn(said.turn).text[said.start : said.end]
+
+
+def passage_of(row: Sequence[Any]) -> Passage:
+    session, turn, start, end = row
     return Passage.trusted(session_id=session, turn=turn, start=start, end=end)
 
 
@@ -129,7 +135,7 @@ def card_mark(row: Sequence[Any]) -> str:
 
 
 def card_of(row: Sequence[Any]) -> Card:
-    _, id, session, subject, fact, event, status, kind, said, turns, until = row
+    id, session, subject, fact, event, status, kind, said, turns, until = row
     try:
         return Card.trusted(
             id=id,

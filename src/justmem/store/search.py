@@ -5,34 +5,30 @@ Everything that a question needs is read in one transaction.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from justmem.domain import Card, Passage, Session
+from justmem.domain import Card, Passage
 from justmem.ports import Found, Hits, Index, Pair, Place, SearchLimits, Vectors, View
-from justmem.ports.vectors import Coded
-from justmem.store import reads, rows
-from justmem.store.engine import Connection, among, one
-from justmem.store.session_index import Block, content_words, unpacked_vectors, words
-from justmem.store.space_index import Arrays, During, Rows
+from justmem.store import codes, reads, terms
+from justmem.store.arrays import Arrays, Flags
+from justmem.store.engine import Connection
 
-_HELD = 16 << 20  # bytes of cached vectors of passages
-_CARDS, _TEXTS = 1024, 128  # cached cards and sessions of a space
-
-
-K = TypeVar("K")
 V = TypeVar("V")
+_HELD = 8192  # cached cards, and as many passages
+_NONE = np.zeros((0, 0), np.float32)
 
 
-class _State(NamedTuple):
-    generation: int
-    removals: int
+class _Ranked(NamedTuple):
+    """What a view found: keys by its vector, in one or two lists, and keys by its words."""
+
+    near: list[list[int]]
+    lexical: list[Pair]
 
 
 class Finder:
@@ -43,226 +39,193 @@ class Finder:
         self.clear()
 
     def clear(self) -> None:
+        self._state = reads.State(0, 0, 0)
         self._arrays: dict[Index, Arrays] = {}
-        self._said: dict[tuple[str, int], Coded | None] = {}  # of passages
-        self._held = 0
-        self._subjects: tuple[int, dict[str, int]] = (-1, {})
-        self._removals = -1
-        self._cards: dict[int, Card] = {}  # recently found cards, by key
-        self._texts: dict[str, Session] = {}
+        self._overview: reads.Overview | None = None
+        # By key, of rows that were read before. A row never changes.
+        self._cards: dict[int, tuple[Card, bytes | None]] = {}
+        self._passages: dict[int, tuple[Passage, bytes | None]] = {}
 
-    def subjects(self, db: Connection) -> dict[str, int]:
-        """How many cards each subject has. Counted once for each generation."""
-        (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
-        if self._subjects[0] != generation:
-            self._subjects = generation, reads.subjects(db)
-        return self._subjects[1]
+    def overview(self, db: Connection) -> reads.Overview:
+        """Counted once for each state of the space."""
+        with self._lock:
+            self._refresh(db)
+            if self._overview is None:
+                self._overview = reads.overview(db)
+            return self._overview
 
-    # ------------------------------------------------------------ loading
-
-    def _current(self, db: Connection, index: Index) -> Arrays:
-        return self._loaded(db, index, self._state(db))
-
-    def _state(self, db: Connection) -> _State:
-        """Drops cached cards and texts if something was removed."""
-        sql = "SELECT generation, removals FROM spaces WHERE space = ?"
-        state = _State(*one(db, sql, db.space))
-        if state.removals != self._removals:
-            self._cards, self._texts, self._removals = {}, {}, state.removals
+    def _refresh(self, db: Connection) -> reads.State:
+        state = reads.state(db)
+        if state != self._state:
+            self._overview = None
+            if state.removals != self._state.removals:
+                self._cards, self._passages = {}, {}
+            self._state = state
         return state
 
-    def _loaded(
-        self, db: Connection, index: Index, state: _State, *, dense: bool = False
-    ) -> Arrays:
-        """The arrays of this generation, or of a later one that another thread has loaded."""
-        generation, removals = state
+    def _loaded(self, db: Connection, index: Index, *, dense: bool) -> Arrays:
+        state = self._refresh(db)
         # Removed first: if reading fails, the next search loads them again.
         arrays = self._arrays.pop(index, None)
         if arrays is None or (dense and not arrays.dense):
-            arrays = Arrays(index, dense=dense or index == "cards")
-        if arrays.generation < generation:
-            gone: set[str] = set()
-            if arrays.generation >= 0 and arrays.removals != removals:
-                sql = "SELECT session FROM blocks WHERE space = ? AND kind = ?"
-                gone = arrays.parts.keys() - {id for (id,) in db.rows(sql, db.space, index)}
-            blocks = reads.blocks(db, kind=index, after=arrays.generation, vectors=arrays.dense)
-            arrays.update(gone, blocks)
-            arrays.generation, arrays.removals = generation, removals
+            arrays = Arrays(index, dense=dense)
+        arrays.update(db, *state)
         self._arrays[index] = arrays
         return arrays
 
-    # ------------------------------------------------------------ searching
+    def card_keys(self, db: Connection, text: str) -> list[int]:
+        """Keys of the cards that hold all words of the text."""
+        with self._lock:
+            cards = self._loaded(db, "cards", dense=True)
+            return cards.with_all(terms.content_words(text) or terms.words(text))
 
     def find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
         with self._lock:
             return self._find(db, views, limits)
 
     def _find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
-        state = self._state(db)
+        said = self._loaded(db, "passages", dense=bool(limits.passages))
         if limits.mentions:
-            said = self._loaded(db, "passages", state)
-            named = _passages(said, said.with_all(content_words(views[0].text)))
-            return Found({}, np.zeros((0, 0), np.float32), (), (), {}, (), passages=named)
-        cards = self._loaded(db, "cards", state)
-        dense = bool(limits.passages) and any(view.vector.size for view in views)
-        said = self._loaded(db, "passages", state, dense=dense)
-        hits = _hits(cards, views, limits.dense, limits.lexical, limits, _during(limits))
-        keys = _keys(hits)
-        stay = said.allowed(limits)
-        spoken = [said.best(v.text, limits.spoken, stay) if limits.spoken else [] for v in views]
-        places = self._places(said, spoken)
-        keys |= _resting_on(
-            cards, {place for scores in places for place in scores}, cards.allowed(limits)
-        )
-        found = _cached(self._cards, sorted(keys), _CARDS, partial(reads.cards_at, db))
-        resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
-        bare = _bare(places, resting, limits.quotes)
-        passages = _hits(said, views, limits.passages, limits.passages, limits)
-        there = cards.rows_at(list(found))
-        ids = sorted({id for id, _ in bare})
-        texts = _cached(self._texts, ids, _TEXTS, partial(reads.texts, db))
+            found = self._passages_at(db, said.with_all(terms.content_words(views[0].text)))
+            named = {key: passage for key, (passage, _) in found.items()}
+            return Found({}, _NONE, (), (), {}, (), passages=named)
+        cards = self._loaded(db, "cards", dense=True)
+        heard = said.allowed(db, limits)
+        spoken = [said.best(view.text, limits.spoken, heard) for view in views]
+        quoted = _ranked(said, views, limits.passages, limits.passages, limits, heard)
+        keys = {key for scores in spoken for key, _ in scores} | _keys(quoted)
+        passages = self._passages_at(db, keys)
+        places = [_places(passages, scores) for scores in spoken]
+
+        stay = cards.allowed(db, limits)
+        ranked = _ranked(cards, views, limits.dense, limits.lexical, limits, stay)
+        resting = cards.with_any({place for each in places for place in each}, stay)
+        read = _cached(self._cards, _keys(ranked).union(resting), partial(reads.cards_at, db))
+        hits = _hits(views, ranked, read, limits.dense, limits.more)
+        shown = _scored(hits).union(resting)
+        told = {key: each for key, each in read.items() if key in shown}
+
+        behind = {(card.session_id, turn) for card, _ in told.values() for turn in card.turns}
+        bare = _bare(places, behind, limits.quotes)
+        texts = reads.texts(db, [id for id, _ in bare])
+        quotes = _hits(views, quoted, passages, limits.passages, limits.more)
+        shown = _scored(quotes)
+        near = behind.union(bare)
         return Found(
-            cards=found,
-            vectors=cards.vectors(np.array([there[key] for key in found], np.int64)),
+            cards={key: card for key, (card, _) in told.items()},
+            vectors=codes.unpack([vector for _, vector in told.values()]),
             hits=hits,
             places=places,
-            turns=self._turn_vectors(db, said, resting | set(bare)),
+            turns=_turn_vectors(near, self._passages_at(db, said.with_any(near))),
             bare=[(texts[id], turn) for id, turn in bare if id in texts],
-            said=passages,
-            passages=_passages(said, _keys(passages)),
+            said=quotes,
+            passages={key: passage for key, (passage, _) in passages.items() if key in shown},
         )
 
-    def _places(self, said: Arrays, spoken: Sequence[Sequence[Pair]]) -> list[dict[Place, float]]:
-        """For each view, the turns that share its words."""
-        passages = _passages(said, {key for hits in spoken for key, _ in hits})
-        found: list[dict[Place, float]] = []
-        for hits in spoken:
-            scores: dict[Place, float] = {}
-            for key, score in hits:
-                place = passages[key].session_id, passages[key].turn
-                scores[place] = max(score, scores.get(place, 0.0))
-            found.append(scores)
-        return found
-
-    def _turn_vectors(
-        self, db: Connection, said: Arrays, wanted: Collection[Place]
-    ) -> dict[Place, Vectors]:
-        """The vectors of each turn's passages. Turns without any are left out."""
-        parts = {id: said.parts[id] for id, _ in wanted if id in said.parts}
-        stored = self._stored(db, parts.values())
-        turns = {id: parts[id].places[:, 0].tolist() for id in stored}
-        found: dict[Place, Coded] = {}
-        for id, turn in wanted:
-            if id in stored:  # the passages of a turn are consecutive
-                first, end = bisect_left(turns[id], turn), bisect_right(turns[id], turn)
-                if end > first:
-                    found[id, turn] = stored[id].at(slice(first, end))
-        if not found:
-            return {}
-        vectors = Coded(*map(np.concatenate, zip(*found.values(), strict=True))).vectors
-        ends = np.cumsum([len(each.scales) for each in found.values()])
-        return dict(zip(found, np.split(vectors, ends[:-1]), strict=True))
-
-    def _stored(self, db: Connection, parts: Collection[Block]) -> dict[str, Coded]:
-        """The vectors of passages, by session, except for sessions that changed meanwhile."""
-        missing = {p.session: p for p in parts if (p.session, p.generation) not in self._said}
-        sql = (
-            "SELECT session, generation, vectors FROM blocks "
-            "WHERE space = ? AND kind = 'passages' AND session IN"
-        )
-        for id, generation, packed in among(db, sql, list(missing), db.space):
-            if generation == missing[id].generation:
-                self._said[id, generation] = unpacked_vectors(packed, len(missing[id]))
-                self._held += len(packed or b"")
-        held = {part.session: self._said.get((part.session, part.generation)) for part in parts}
-        if self._held > _HELD:
-            self._said, self._held = {}, 0
-        return {id: vectors for id, vectors in held.items() if vectors is not None}
-
-    # ------------------------------------------------------------ by words alone
-
-    def card_keys(self, db: Connection, text: str) -> list[int]:
-        """Keys of the cards that hold all words of the text."""
-        with self._lock:
-            return self._current(db, "cards").with_all(content_words(text) or words(text))
+    def _passages_at(
+        self, db: Connection, keys: Iterable[int]
+    ) -> dict[int, tuple[Passage, bytes | None]]:
+        return _cached(self._passages, keys, partial(reads.passages_at, db))
 
 
 def _cached(
-    cache: dict[K, V], keys: Sequence[K], most: int, load: Callable[[Sequence[K]], Mapping[K, V]]
-) -> dict[K, V]:
-    """Values in the order of their keys. Loads those that are not cached. A cache that would hold
-    more than `most` is emptied first."""
-    missing = [key for key in keys if key not in cache]
-    if len(cache) + len(missing) > most:
+    cache: dict[int, V], keys: Iterable[int], load: Callable[[list[int]], Mapping[int, V]]
+) -> dict[int, V]:
+    """The rows with these keys, in order. A cache that would become too large is emptied first."""
+    wanted = sorted(set(keys))
+    missing = [key for key in wanted if key not in cache]
+    if len(cache) + len(missing) > _HELD:
         cache.clear()
-        missing = list(keys)
+        missing = wanted
     if missing:
         cache |= load(missing)
-    return {key: cache[key] for key in keys if key in cache}
+    return {key: cache[key] for key in wanted if key in cache}
 
 
-def _hits(
+def _ranked(
     arrays: Arrays,
     views: Sequence[View],
     dense: int,
     lexical: int,
     limits: SearchLimits,
-    during: During | None = None,
-) -> list[Hits]:
-    """`limits` restricts the search by day and session."""
-    stay = arrays.allowed(limits)
-    near: list[list[Pair]] = [[] for _ in views]
-    asked = [place for place, view in enumerate(views) if view.vector.size]
-    if dense and asked:
-        queries = np.stack([np.asarray(views[place].vector, np.float32) for place in asked])
-        for place, found in zip(asked, arrays.nearest(queries, dense, stay, during), strict=True):
-            near[place] = found
+    stay: Flags | None,
+) -> list[_Ranked]:
+    near: list[list[list[int]]] = [[] for _ in views]
+    if dense and views and all(view.vector.size for view in views):
+        queries = np.stack([np.asarray(view.vector, np.float32) for view in views])
+        near = arrays.near(queries, dense, limits, stay)
     return [
-        Hits(found, arrays.best(view.text, lexical, stay) if lexical else [])
+        _Ranked(found, arrays.best(view.text, lexical, stay))
         for view, found in zip(views, near, strict=True)
     ]
 
 
-def _during(limits: SearchLimits) -> During | None:
-    if limits.during is None or not limits.more:
-        return None
-    first, last = limits.during
-    return During(first.toordinal(), last.toordinal(), limits.more)
+def _hits(
+    views: Sequence[View],
+    ranked: Sequence[_Ranked],
+    rows: Mapping[int, tuple[Any, bytes | None]],
+    *counts: int,
+) -> list[Hits]:
+    """The nearest of each view, scored with all bits. `counts`: how many of each list."""
+    vectors = codes.unpack([vector for _, vector in rows.values()])
+    hits = []
+    for view, own in zip(views, ranked, strict=True):
+        near = vectors @ view.vector if vectors.shape[1] == view.vector.size else ()
+        scores: dict[int, float] = dict(zip(rows, near, strict=False))
+        best: dict[int, float] = {}
+        for found, count in zip(own.near, counts, strict=False):
+            there = [(key, scores[key]) for key in found if key in scores]
+            best |= dict(sorted(there, key=_by_score)[:count])
+        hits.append(Hits(sorted(best.items(), key=_by_score), own.lexical))
+    return hits
 
 
-def _keys(hits: Iterable[Hits]) -> set[int]:
+def _by_score(pair: Pair) -> tuple[float, int]:
+    return -pair[1], pair[0]
+
+
+def _keys(ranked: Iterable[_Ranked]) -> set[int]:
+    return {key for each in ranked for key in chain(*each.near, (key for key, _ in each.lexical))}
+
+
+def _scored(hits: Iterable[Hits]) -> set[int]:
     return {key for each in hits for key, _ in chain(each.dense, each.lexical)}
 
 
-def _resting_on(cards: Arrays, places: Collection[Place], stay: Rows | None) -> set[int]:
-    """Keys of the cards that rest on any of these turns. A card may have been said later than the
-    first of its turns."""
-    found: set[int] = set()
-    for session_id, turn in places:
-        if (part := cards.parts.get(session_id)) is not None:
-            own = part.places[part.places[:, 1] == turn, 0]
-            found.update((own + part.first).tolist())
-    if stay is not None:
-        found = {key for key, row in cards.rows_at(sorted(found)).items() if stay[row]}
-    return found
+def _places(
+    passages: Mapping[int, tuple[Passage, bytes | None]], scores: Iterable[Pair]
+) -> dict[Place, float]:
+    """The best score of each turn."""
+    best: dict[Place, float] = {}
+    for key, score in scores:
+        if key in passages:
+            said, _ = passages[key]
+            place = said.session_id, said.turn
+            best[place] = max(score, best.get(place, 0.0))
+    return best
 
 
 def _bare(
-    places: Sequence[Mapping[Place, float]], resting: Collection[Place], count: int
+    places: Sequence[Mapping[Place, float]], behind: Collection[Place], count: int
 ) -> list[Place]:
     """The best turns that views found by words and that no card rests on."""
     best: dict[Place, float] = {}
     for scores in places:
         for place, score in scores.items():
-            if place not in resting:
+            if place not in behind:
                 best[place] = max(score, best.get(place, 0.0))
     return sorted(best, key=lambda place: (-best[place], place))[:count]
 
 
-def _passages(said: Arrays, keys: Iterable[int]) -> dict[int, Passage]:
-    there = said.rows_at(sorted(keys))
-    parts = said.parts_of(there.values())
-    return {
-        key: rows.passage(part.session, part.places[at].tolist())
-        for key, (part, at) in zip(there, parts, strict=True)
-    }
+def _turn_vectors(
+    wanted: Collection[Place], passages: Mapping[int, tuple[Passage, bytes | None]]
+) -> dict[Place, Vectors]:
+    """The vectors of each turn's passages. Turns without any are left out."""
+    own: dict[Place, list[bytes]] = {}
+    for passage, vector in passages.values():
+        place = passage.session_id, passage.turn
+        if place in wanted and vector:
+            own.setdefault(place, []).append(vector)
+    vectors = codes.unpack([vector for each in own.values() for vector in each])
+    ends = np.cumsum([len(each) for each in own.values()])
+    return dict(zip(own, np.split(vectors, ends[:-1]), strict=True)) if own else {}

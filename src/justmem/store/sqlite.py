@@ -223,13 +223,13 @@ def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
     replaced words. `secure_delete` blanks deleted rows, but when SQLite moves rows between pages
     it leaves copies in the gaps, which only VACUUM drops. The log holds earlier pages until it is
     copied back and cut."""
-    ((unswept, replaced),) = db.rows("SELECT unswept, replaced FROM spaces")
-    if unswept or (thorough and replaced):
+    ((unswept,),) = db.rows("SELECT unswept FROM spaces")
+    if unswept or thorough:
         db.run("VACUUM")
         ((busy, _, _),) = db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise StoreBusy("Another process has been reading for long: try again in a moment.")
-        db.run("UPDATE spaces SET unswept = 0, replaced = 0")
+        db.run("UPDATE spaces SET unswept = 0")
 
 
 def _in_tables(db: Connection, pieces: Collection[bytes]) -> Searched:

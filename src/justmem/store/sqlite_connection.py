@@ -260,7 +260,7 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
     for migration in schema.MIGRATIONS[version:]:
-        for statement in schema.statements(migration, blob="BLOB", compact="WITHOUT ROWID"):
+        for statement in schema.statements(migration, blob="BLOB"):
             db.execute(statement)
     if version == 0:
         create(SqliteConnection(db, space))

@@ -38,7 +38,6 @@ from justmem.store import derived, erase, forgetting, log, reads, writes
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
 from justmem.store.search import Finder
-from justmem.store.session_index import TERMS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,10 +123,10 @@ class SqlStore:
 
     async def bind(self, embedder: str, dim: int, embed: Embed | None = None) -> int:
         if embed is None:
-            if await self.engine.read(derived.bound) != (embedder, dim, TERMS):
+            if await self.engine.read(reads.embedder) != (embedder, dim):
                 await self._write(lambda db: derived.bind(db, embedder, dim))
             return 0
-        generation = await self.engine.read(reads.generation)
+        state = await self.engine.read(reads.state)
         ids = [record.id for record in await self.engine.read(reads.sessions)]
         made: dict[tuple[Index, str], Vectors] = {}  # by index and session
         for start in range(0, len(ids), _BATCH):
@@ -140,7 +139,7 @@ class SqlStore:
                 ends = np.cumsum([len(own[index]) for own in found.values()])
                 parts = np.split(await embed(index, texts), ends[:-1]) if texts else []
                 made |= {(index, id): part for id, part in zip(found, parts, strict=bool(parts))}
-        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, generation))
+        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, state))
         return sum(map(len, made.values()))
 
     # ------------------------------------------------------------ leases
@@ -176,7 +175,7 @@ class SqlStore:
 
     async def look(self, *, waiting: int = 0) -> Snapshot:
         return await self._read(
-            lambda db: reads.look(db, waiting, self._finder.subjects(db)),
+            lambda db: reads.look(db, waiting, self._finder.overview(db)),
             lambda found: _own_ids(found.waiting),
         )
 
@@ -193,7 +192,7 @@ class SqlStore:
     async def cards(self, where: CardFilter) -> Sequence[Card]:
         def work(db: Connection) -> list[Card]:
             keys = None if where.text is None else self._finder.card_keys(db, where.text)
-            subjects = () if where.subject is None else self._finder.subjects(db)
+            subjects = () if where.subject is None else self._finder.overview(db).subjects
             return reads.cards(db, where, subjects, keys)
 
         return await self._read(work, _own_ids)

@@ -10,21 +10,16 @@ from justmem.domain import NOTE, Session, SessionRecord, SessionState, Turn, mar
 from justmem.errors import InvalidSession, NotInMemory
 from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession
 from justmem.store import log, reads, rows
-from justmem.store.derived import mark_replaced, put_derived
+from justmem.store.derived import put_derived
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
-from justmem.store.session_index import TERMS
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
 _LONGEST_PAUSE, _FIRST_PAUSE = 3600.0, 60.0  # seconds until a worker tries a failed session again
 
 
 def create(db: Connection) -> None:
-    db.run(
-        "INSERT INTO spaces (space, terms) VALUES (?, ?) ON CONFLICT (space) DO NOTHING",
-        db.space,
-        TERMS,
-    )
+    db.run("INSERT INTO spaces (space) VALUES (?) ON CONFLICT (space) DO NOTHING", db.space)
 
 
 # ---------------------------------------------------------------- sessions
@@ -49,6 +44,11 @@ def _keep(db: Connection, session: Session) -> bool:
     else:
         start = session.grown_from(reads.texts(db, [session.id], checked=False)[session.id])
         _update(db, session, start)
+    _put_turns(db, session, start)
+    return True
+
+
+def _put_turns(db: Connection, session: Session, start: int = 0) -> None:
     db.run_many(
         f"INSERT INTO turns (space, session, number, {rows.TURN}) VALUES",
         [
@@ -56,18 +56,16 @@ def _keep(db: Connection, session: Session) -> bool:
             for n, turn in enumerate(session.turns[start:], start + 1)
         ],
     )
-    _enqueue(db, session.id)
-    return True
 
 
 def _insert(db: Connection, session: Session) -> None:
     (number,) = one(db, "SELECT next_session FROM spaces WHERE space = ?", db.space)
     db.run("UPDATE spaces SET next_session = next_session + 1 WHERE space = ?", db.space)
     db.run(
-        "INSERT INTO sessions (space, id, number, state, at, instant, digest, turns, labels, "
-        "until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        *(db.space, session.id, number, PENDING, *_head(session)),
-        *(rows.labels_row(session.labels), rows.until_row(session.until)),
+        "INSERT INTO sessions (space, id, number, at, instant, digest, turns, until, labels, "
+        "state, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        *(db.space, session.id, number, *_head(session), rows.labels_row(session.labels)),
+        *(PENDING, db.seconds()),
     )
 
 
@@ -76,15 +74,25 @@ def _update(db: Connection, session: Session, start: int) -> None:
     there are none, removes what was derived from the text, except for the corrections."""
     _label(db, session)
     db.run(
-        "UPDATE sessions SET state = ?, reason = '', spent = 0, at = ?, instant = ?, digest = ?, "
-        "turns = ?, until = ? WHERE space = ? AND id = ?",
-        *(PENDING, *_head(session), rows.until_row(session.until), db.space, session.id),
+        "UPDATE sessions SET reason = '', spent = 0, at = ?, instant = ?, digest = ?, turns = ?, "
+        "until = ? WHERE space = ? AND id = ?",
+        *(*_head(session), db.space, session.id),
     )
+    _wait(db, session.id)
     if not start:
         (whole,) = reads.whole_sessions(db, [session.id])
         put_derived(db, session, _without_words(whole.derived, session))
         db.run("UPDATE sessions SET done = 0 WHERE space = ? AND id = ?", db.space, session.id)
-        _remove_turns(db, session.id)
+        db.run("DELETE FROM turns WHERE space = ? AND session = ?", db.space, session.id)
+
+
+def _wait(db: Connection, session_id: str) -> None:
+    """Cards are to be made."""
+    db.run(
+        "UPDATE sessions SET state = ?, due = ?, owner = '', attempts = 0 "
+        "WHERE space = ? AND id = ?",
+        *(PENDING, db.seconds(), db.space, session_id),
+    )
 
 
 def _without_words(made: Derived, session: Session) -> Derived:
@@ -94,10 +102,9 @@ def _without_words(made: Derived, session: Session) -> Derived:
     return replace(made.select(stay, []), quarantined=(), tokens=0)
 
 
-def _head(session: Session) -> tuple[str, float, str, int]:
-    return (
-        session.at.isoformat(), rows.instant(session.at), session.digest, len(session.turns)
-    )  # fmt: skip
+def _head(session: Session) -> tuple[str, float, str, int, str]:
+    at, until = session.at.isoformat(), rows.until_row(session.until)
+    return at, rows.instant(session.at), session.digest, len(session.turns), until
 
 
 def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
@@ -116,10 +123,7 @@ def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
         return begun
     for id, state, *_ in listed:
         if state in SETTLED:
-            db.run(
-                "UPDATE sessions SET state = ? WHERE space = ? AND id = ?", PENDING, db.space, id
-            )
-            _enqueue(db, id)
+            _wait(db, id)
     ids = [id for id, *_ in listed]
     log.add(db, "rebuild", ids, sessions=len(ids))
     return ids
@@ -128,13 +132,10 @@ def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
 def _label(db: Connection, session: Session) -> None:
     """Replaces the labels. A session without labels keeps those that are stored."""
     if session.labels or session.is_note:
-        labels = rows.labels_row(session.labels)
-        changed = db.run(
-            "UPDATE sessions SET labels = ? WHERE space = ? AND id = ? AND labels <> ?",
-            *(labels, db.space, session.id, labels),
+        db.run(
+            "UPDATE sessions SET labels = ? WHERE space = ? AND id = ?",
+            *(rows.labels_row(session.labels), db.space, session.id),
         )
-        if changed:  # invalidate cached sessions
-            db.run("UPDATE spaces SET removals = removals + 1 WHERE space = ?", db.space)
 
 
 def append(
@@ -161,34 +162,20 @@ def append(
     return reads.record(db, session_id)
 
 
-def _remove_turns(db: Connection, session_id: str) -> None:
-    db.run("DELETE FROM turns WHERE space = ? AND session = ?", db.space, session_id)
-    mark_replaced(db)
-
-
 def replace_session(db: Connection, before: StoredSession, after: StoredSession | None) -> None:
     """Writes what is left of a session. None: nothing."""
-    id = before.session.id
+    here = (db.space, before.session.id)
+    left = Derived(before.derived.state) if after is None else after.derived
+    put_derived(db, before.session if after is None else after.session, left)
     if after is None:
-        put_derived(db, before.session, Derived(before.derived.state), corrected=True)
-        _remove_turns(db, id)
-        for table, column in (("sessions", "id"), ("queue", "session")):
-            db.run(f"DELETE FROM {table} WHERE space = ? AND {column} = ?", db.space, id)
-        return
-    if before.session.digest != after.session.digest:
-        _remove_turns(db, id)
-        db.run_many(
-            f"INSERT INTO turns (space, session, number, {rows.TURN}) VALUES",
-            [
-                (db.space, id, n, *rows.turn_row(turn))
-                for n, turn in enumerate(after.session.turns, 1)
-            ],
-        )
+        db.run("DELETE FROM turns WHERE space = ? AND session = ?", *here)
+        db.run("DELETE FROM sessions WHERE space = ? AND id = ?", *here)
+    elif before.session.digest != after.session.digest:
+        db.run("DELETE FROM turns WHERE space = ? AND session = ?", *here)
+        _put_turns(db, after.session)
         db.run(
-            "UPDATE sessions SET digest = ? WHERE space = ? AND id = ?",
-            *(after.session.digest, db.space, id),
+            "UPDATE sessions SET digest = ? WHERE space = ? AND id = ?", after.session.digest, *here
         )
-    put_derived(db, after.session, after.derived, corrected=True)
 
 
 # ---------------------------------------------------------------- cards of a session
@@ -215,28 +202,23 @@ def settle(db: Connection, session: Session, derived: Derived) -> None:
             f"Session {session.id!r} was changed or forgotten while its cards were being made: "
             "remember it again if it should stay."
         )
-    cards = put_derived(db, session, derived, corrected=True)
+    cards = put_derived(db, session, derived)
     db.run(
-        "UPDATE sessions SET spent = 0, done = turns WHERE space = ? AND id = ?",
+        "UPDATE sessions SET spent = 0, done = turns, due = NULL WHERE space = ? AND id = ?",
         *(db.space, session.id),
     )
-    db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session.id)
     log.add(db, "settle", [session.id, *(card.id for card in derived.cards)], cards=len(cards))
 
 
 def _fail(db: Connection, session_id: str, reason: str) -> None:
     """Workers try again, each time after a longer pause."""
-    db.run(
-        "UPDATE sessions SET state = ?, reason = ? WHERE space = ? AND id = ?",
-        *(FAILED, reason, db.space, session_id),
+    (attempts,) = one(
+        db, "SELECT attempts FROM sessions WHERE space = ? AND id = ?", db.space, session_id
     )
-    found = row(
-        db, "SELECT attempts FROM queue WHERE space = ? AND session = ?", db.space, session_id
-    )
-    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(found[0] if found else 0, 10))
+    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 10))
     db.run(
-        "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ?",
-        *(db.seconds() + pause, db.space, session_id),
+        "UPDATE sessions SET state = ?, reason = ?, owner = '', due = ? WHERE space = ? AND id = ?",
+        *(FAILED, reason, db.seconds() + pause, db.space, session_id),
     )
 
 
@@ -274,26 +256,17 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
 def _put(db: Connection, whole: StoredSession) -> None:
     session, made = whole.session, whole.derived
     _keep(db, session)
-    put_derived(db, session, made, corrected=True)
+    put_derived(db, session, made)
+    due = None if made.state in SETTLED else db.seconds()
     db.run(
-        "UPDATE sessions SET done = ? WHERE space = ? AND id = ?",
-        *(whole.done, db.space, session.id),
+        "UPDATE sessions SET done = ?, due = ? WHERE space = ? AND id = ?",
+        *(whole.done, due, db.space, session.id),
     )
     if made.state == FAILED:
         _fail(db, session.id, made.reason)
-    elif made.state in SETTLED:
-        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session.id)
 
 
-# ---------------------------------------------------------------- sessions that wait
-
-
-def _enqueue(db: Connection, session_id: str) -> None:
-    db.run(
-        "INSERT INTO queue (space, session, due) VALUES (?, ?, ?) ON CONFLICT (space, session) "
-        "DO UPDATE SET due = excluded.due, owner = '', attempts = 0",
-        *(db.space, session_id, db.seconds()),
-    )
+# ---------------------------------------------------------------- leases
 
 
 def claim(
@@ -301,8 +274,9 @@ def claim(
 ) -> bool:
     """Leases a session to whoever makes its cards, or renews the lease. False if another owner has
     it, or if its cards are made."""
+    here = (db.space, session_id)
     found = row(
-        db, "SELECT owner, due FROM queue WHERE space = ? AND session = ?", db.space, session_id
+        db, "SELECT owner, due FROM sessions WHERE space = ? AND id = ? AND due IS NOT NULL", *here
     )
     if found is None:
         return False
@@ -311,19 +285,17 @@ def claim(
     if holder not in ("", owner) and due > now and not is_dead(holder):
         return False
     db.run(
-        "UPDATE queue SET owner = ?, due = ? WHERE space = ? AND session = ?",
-        *(owner, now + lease, db.space, session_id),
-    )
-    db.run(
-        "UPDATE sessions SET reason = ? WHERE space = ? AND id = ? AND state = ?",
-        *(BEGUN, db.space, session_id, PENDING),
+        "UPDATE sessions SET owner = ?, due = ?, reason = CASE state WHEN ? THEN ? ELSE reason END "
+        "WHERE space = ? AND id = ?",
+        *(owner, now + lease, PENDING, BEGUN, *here),
     )
     return True
 
 
 def release(db: Connection, session_id: str, owner: str) -> None:
     db.run(
-        "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ? AND owner = ?",
+        "UPDATE sessions SET owner = '', due = ? "
+        "WHERE space = ? AND id = ? AND owner = ? AND due IS NOT NULL",
         *(db.seconds(), db.space, session_id, owner),
     )
 
