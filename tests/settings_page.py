@@ -1,4 +1,4 @@
-"""docs/settings.md, made from the descriptions in the code: `python tests/settings_page.py`."""
+"""docs/settings.md, made from the tables in the code: `python tests/settings_page.py`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,26 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from justmem import config
-from justmem.config import ServerSettings
-from justmem.domain import Budget, Retention
+from justmem.config.settings import TABLES, Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 DEFAULTS = {"folder": "your data folder", "models_folder": "your cache folder"}
-VARIABLES = {name: variable for variable, name in config.ENVIRONMENT.items()}
 
 
 def made() -> str:
     """The text before the first table is written by hand."""
     head = PAGE.read_text("utf-8").partition("\n## ")[0]
-    tables = [
-        ("Memory", "", config.Settings),
-        ("Budget", "The table `[budget]`.", Budget),
-        ("Retention", "The table `[retention]`. Without it nothing expires.", Retention),
-        ("Server", "The table `[server]`.", ServerSettings),
+    tables = {"Memory": Settings} | {f"[{name}]": model for name, model in TABLES.items()}
+    return head + "".join(_table(title, model) for title, model in tables.items())
+
+
+def _table(title: str, model: type[BaseModel]) -> str:
+    lines = ["", f"## {title}", "", "| setting | default | meaning |", "|---|---|---|"]
+    lines += [
+        f"| `{name}` | {_default(name, field)} | {field.description} |"
+        for name, field in model.model_fields.items()
+        if field.description is not None and name not in TABLES
     ]
-    return head + "".join(_table(*each) for each in tables)
-
-
-def _table(title: str, about: str, model: type[BaseModel]) -> str:
-    lines = ["", f"## {title}", "", *([about, ""] if about else [])]
-    lines += ["| setting | default | meaning |", "|---|---|---|"]
-    for name, field in model.model_fields.items():
-        if field.description is None:
-            continue
-        variable = VARIABLES.get(name) if model is config.Settings else None
-        shown = f"`{name}`" + (f" (`{variable}`)" if variable else "")
-        lines.append(f"| {shown} | {_default(name, field)} | {field.description} |")
     return "\n".join(lines) + "\n"
 
 

@@ -549,8 +549,7 @@ def test_doctor_says_what_is_missing_and_the_fix(
 def test_doctor_never_prints_a_key(
     run: Run, monkeypatch: pytest.MonkeyPatch, refusing: Served
 ) -> None:
-    monkeypatch.setenv("MY_KEY", "sk-very-secret")
-    monkeypatch.setenv("JUSTMEM_API_KEY_ENV", "MY_KEY")
+    monkeypatch.setenv("JUSTMEM_API_KEY", "sk-very-secret")
 
     result = run("doctor", "--model", f"openai:m@{refusing.url}")
 

@@ -20,7 +20,7 @@ QUICK = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    short = "header_seconds = 1\nbody_seconds = 60\nconnections = 40\nrate = 10000"
+    short = "header_seconds = 1\nclient_seconds = 60\nconnections = 40\nrate = 10000"
     with serve(tmp_path_factory.mktemp("connections"), server=short) as running:
         yield running
 
@@ -119,7 +119,7 @@ def test_a_connection_in_use_outlives_the_deadline_of_its_headers(server: Runnin
 
 
 def test_many_slow_connections_do_not_block_others(tmp_path: Path) -> None:
-    few = "header_seconds = 600\nbody_seconds = 600\nconnections = 40"
+    few = "header_seconds = 600\nclient_seconds = 600\nconnections = 40"
     with serve(tmp_path / "s", server=few) as running, ExitStack() as stack:
         busy = stack.enter_context(connected(running))
         busy.sendall(half_a_question(running))
@@ -193,7 +193,7 @@ def exporting(running: Running) -> socket.socket:
 
 
 def test_a_slow_reader_does_not_keep_a_space_from_being_erased(tmp_path: Path) -> None:
-    patient = "write_seconds = 600\nrequest_seconds = 20"
+    patient = "client_seconds = 600\nrequest_seconds = 20"
     with serve(tmp_path / "s", server=patient) as running:
         filled(running)
         with exporting(running) as line, running.owner() as owner:
@@ -204,7 +204,7 @@ def test_a_slow_reader_does_not_keep_a_space_from_being_erased(tmp_path: Path) -
 
 def test_an_export_has_to_be_read_in_time(tmp_path: Path) -> None:
     with serve(
-        tmp_path / "s", server="write_seconds = 600\nstream_seconds = 1\ngrace_seconds = 1"
+        tmp_path / "s", server="client_seconds = 600\nstream_seconds = 1\ngrace_seconds = 1"
     ) as running:
         filled(running)
         with exporting(running) as line:
@@ -213,7 +213,7 @@ def test_an_export_has_to_be_read_in_time(tmp_path: Path) -> None:
 
 
 def test_a_slow_reader_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
-    patient = "write_seconds = 600\nrequest_seconds = 600\ngrace_seconds = 1"
+    patient = "client_seconds = 600\nrequest_seconds = 600\ngrace_seconds = 1"
     with serve(tmp_path / "s", server=patient) as running:
         filled(running)
         with exporting(running):

@@ -50,7 +50,7 @@ def test_a_bucket_empties_and_fills_again() -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    tight = "body_bytes = 20000\nbody_seconds = 1\nwrite_seconds = 2\nasks = 2\nrate = 1000"
+    tight = "body_bytes = 20000\nclient_seconds = 1\nasks = 2\nrate = 1000"
 
     def slow(request: Request) -> Respond:
         return Respond(chat_body(ANSWER), delay=1.0)

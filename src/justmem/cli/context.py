@@ -142,7 +142,6 @@ async def spaces(settings: Settings) -> list[str]:
 
 def postgres_storage() -> PostgresStorage:
     """For commands that need a PostgreSQL store."""
-    from justmem.config import address
     from justmem.runtime.process import need
 
     found = settings()
@@ -153,7 +152,7 @@ def postgres_storage() -> PostgresStorage:
     need("postgres")
     from justmem.store.postgres import PostgresStorage
 
-    return PostgresStorage(address(found))
+    return PostgresStorage(found.address)
 
 
 # ---------------------------------------------------------------- options of several commands

@@ -14,7 +14,6 @@ import typer
 from justmem import transfer
 from justmem.cli.context import ACTOR, now, postgres_storage, settings, with_memory
 from justmem.cli.terminal import amount, say, show, show_list
-from justmem.config import KEY_VARIABLE
 from justmem.config.opening import keyring
 from justmem.errors import InvalidSetting, NoSuchSpace
 from justmem.memory import AsyncMemory
@@ -159,9 +158,7 @@ def rekey(
     found = settings()
     old = keyring(found)
     if old is None:
-        raise InvalidSetting(
-            f"No key is set. Set key_file or the environment variable {KEY_VARIABLE}."
-        )
+        raise InvalidSetting("No key is set. Set key_file or the environment variable JUSTMEM_KEY.")
     rekey_file(found.folder, found.space, old, Keyring(file=as_path(new_file)))
     say(f"{found.space} has the new key.")
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from justmem.config import Settings, address, load, providers
+from justmem.config import Settings, load, providers
 from justmem.domain import PAPER, Profile
 from justmem.errors import InvalidSetting
 from justmem.runtime.process import need
@@ -143,7 +143,7 @@ async def opened_store(settings: Settings, *, create: bool = True) -> Store:
     need("postgres")
     from justmem.store import postgres
 
-    return await postgres.open_store(address(settings), settings.space, create=create)
+    return await postgres.open_store(settings.address, settings.space, create=create)
 
 
 def keyring(settings: Settings) -> Keyring | None:
@@ -167,7 +167,7 @@ def spaces_of(settings: Settings) -> Storage:
     """The folder or database that holds all spaces."""
     from justmem.store.engine import storage
 
-    where = settings.folder if settings.store is None else address(settings)
+    where = settings.folder if settings.store is None else settings.address
     return storage(where, keyring(settings))
 
 

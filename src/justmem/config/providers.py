@@ -107,28 +107,21 @@ def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
     return OpenAIModel(
         spec.name,
         base_url=spec.url,
-        api_key=_checked_key(spec, settings),
+        api_key=key_for(spec, settings),
         **{name: limit for name, limit in limits.items() if limit is not None},
     )
 
 
 def key_for(spec: Spec, settings: Settings) -> str | None:
-    """The key for the server of `spec`. Only OpenAI gets the key in OPENAI_API_KEY. Other servers
-    get the configured key, or none."""
-    key = settings.api_key or (settings.openai_key if is_openai(spec.url) else None)
-    return key.get_secret_value() if key else None
-
-
-def _checked_key(spec: Spec, settings: Settings) -> str | None:
-    """As `key_for`, with an error if OpenAI has no key."""
-    key = key_for(spec, settings)
-    if key is None and is_openai(spec.url):
-        variable = settings.api_key_env or "OPENAI_API_KEY"
+    """The key for the server of `spec`. Only OpenAI gets the key in OPENAI_API_KEY, and needs one.
+    Other servers get the configured key, or none."""
+    openai = is_openai(spec.url)
+    key = settings.api_key or (settings.openai_key if openai else None)
+    if key is None and openai:
         raise InvalidSetting(
-            f"openai:{spec.name} needs a key: set the environment variable {variable}, "
-            "or name another one with api_key_env."
+            f"openai:{spec.name} needs a key: set the environment variable OPENAI_API_KEY."
         )
-    return key
+    return key.get_secret_value() if key else None
 
 
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
@@ -144,7 +137,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
     dim = settings.dimensions or _DIMENSIONS.get(spec.name)
     if dim is None:
         raise InvalidSetting(f"The vector length of {spec.name} is unknown: set dimensions.")
-    key = _checked_key(spec, settings)
+    key = key_for(spec, settings)
     return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
 
 

@@ -192,9 +192,8 @@ class HttpClient:
             told = "HTTP 401"  # some servers repeat the key in their message
             if not self._key:
                 return ModelRefused(
-                    f"{self} needs an API key, and none was sent (HTTP 401). Set api_key_env or "
-                    "JUSTMEM_API_KEY_ENV to the name of the environment variable that holds it; "
-                    "in Python, pass api_key."
+                    f"{self} needs an API key, and none was sent (HTTP 401). Set the environment "
+                    "variable JUSTMEM_API_KEY; in Python, pass api_key."
                 )
         kind = 300 if status < 400 else 413 if _TOO_LONG.search(text[:10_000]) else status
         what, advice = _REFUSALS.get(kind, _REFUSALS[400])

@@ -122,7 +122,7 @@ class Middleware:
         return key
 
     async def _read(self, headers: Headers, scope: Scope, receive: Receive) -> Receive:
-        """Reads the whole body first, within `body_bytes` and `body_seconds`."""
+        """Reads the whole body first, within `body_bytes` and `client_seconds`."""
         limit = self._serving.body_bytes
         too_large = TooLarge(f"The request is larger than {limit:,} bytes: send less at a time.")
         declared = headers.get("content-length", "0")
@@ -132,7 +132,7 @@ class Middleware:
             return receive
         body = bytearray()
         try:
-            async with asyncio.timeout(self._serving.body_seconds):
+            async with asyncio.timeout(self._serving.client_seconds):
                 async for piece in Request(scope, receive).stream():
                     body += piece
                     if len(body) > limit:
@@ -182,7 +182,7 @@ class _Response:
                 self.deadline.reschedule(now + self._server.serving.stream_seconds)
         self._bytes += len(message.get("body", b""))
         # A client that stops reading must not block the response forever.
-        async with asyncio.timeout(self._server.serving.write_seconds):
+        async with asyncio.timeout(self._server.serving.client_seconds):
             with suppress(LocalProtocolError):  # the client did not send HTTP
                 await self._send(message)
 
