@@ -33,10 +33,10 @@ class SqliteStore(JustMemStore):
             with justmem.open("store", folder=folder, **settings) as memory:
                 yield cls(SafeMemory(memory))
 """
-# These look inside of SQLite, or score with an embedder of their own.
+# These look inside of SQLite, score with an embedder of their own, or filter by dotted paths.
 NOT_PORTABLE = (
     "vector or embed_with_path or scores or migrations or escape_glob or match_pattern "
-    "or indexable or non_ascii or sql_injection_vulnerability"
+    "or indexable or non_ascii or hyphens or sql_injection_vulnerability"
 )
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from integration_chats import ARGUMENTS, ASKED, REPLY, SAID, run_page, turns
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 from strands import Agent
 from strands.memory import MemoryManager
 from strands.memory.types import AddMessagesContext
@@ -68,13 +68,11 @@ async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert broken.error is not None
 
 
-async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
-    (recall,) = JustMemStore(memory).get_tools()
-    schema = recall.tool_spec["inputSchema"]["json"]
-    assert set(schema["properties"]) == ARGUMENTS
+async def test_the_managers_tool_searches_it(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID)])
-    use: Any = {"toolUseId": "1", "name": "recall", "input": {"question": ASKED}}
-    results = [each async for each in recall.stream(use, {})]
+    (search,) = MemoryManager(stores=[JustMemStore(memory)]).tools
+    use: Any = {"toolUseId": "1", "name": "search_memory", "input": {"query": ASKED}}
+    results = [each async for each in search.stream(use, {})]
     assert "walnuts" in str(results[-1])
 
 

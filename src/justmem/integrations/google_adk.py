@@ -30,12 +30,8 @@ class JustMemMemoryService(BaseMemoryService):
 
     async def add_session_to_memory(self, session: Any) -> None:
         """Adds all events. Memory leaves out the ones whose id it knows."""
-        await self.add_events_to_memory(
-            app_name=session.app_name,
-            user_id=session.user_id,
-            events=session.events,
-            session_id=session.id,
-        )
+        whose = {"app_name": session.app_name, "user_id": session.user_id}
+        await self.add_events_to_memory(**whose, events=session.events, session_id=session.id)
 
     async def add_events_to_memory(
         self,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from functools import wraps
-from inspect import signature
-from typing import Annotated, Any
+from typing import Any
 
-from strands import tool
 from strands.memory import MemoryStore
 from strands.memory.types import AddMessagesContext, MemoryEntry, SearchOptions
 
@@ -51,20 +48,3 @@ class JustMemStore(MemoryStore):
             if (text := "\n".join(part["text"] for part in message["content"] if "text" in part))
         ]
         await self.memory.append(f"strands-{self._session}", turns)
-
-    def get_tools(self) -> list[Any]:
-        """`recall`. Strands reads descriptions only if they are plain texts."""
-
-        @wraps(self.memory.recall)
-        async def recall(**given: Any) -> str:
-            return str(await self.memory.recall(**given))
-
-        known = signature(self.memory.recall, eval_str=True)
-        described = [
-            each.replace(annotation=Annotated[kind.__origin__, kind.__metadata__[0].description])
-            for each in known.parameters.values()
-            for kind in [each.annotation]
-        ]
-        plain: Any = recall
-        plain.__signature__ = known.replace(parameters=described)
-        return [tool(plain)]
