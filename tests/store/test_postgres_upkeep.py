@@ -14,7 +14,7 @@ from justmem.errors import StoreTooNew
 from justmem.store import schema
 from justmem.store.postgres import open_store
 from justmem.testing import HashEmbedder
-from justmem.transfer.lines import session_line
+from justmem.transfer.lines import SessionLine
 from postgres import Server, create_database, rows
 from store_contract import (
     OpenSpace,
@@ -120,8 +120,8 @@ async def test_a_dump_is_restored_to_the_same_memory(
     postgres_server.run("pg_restore", "-d", target, str(file))
     restored = await open_store(database_url.replace(f"/{name}?", f"/{name}_restored?"), "ana")
     ids = [record.id for record in await store.sessions()]
-    assert [session_line(w, vectors=True) for w in await restored.whole_sessions(ids)] == [
-        session_line(w, vectors=True) for w in await store.whole_sessions(ids)
+    assert [SessionLine.of(w, vectors=True) for w in await restored.whole_sessions(ids)] == [
+        SessionLine.of(w, vectors=True) for w in await store.whole_sessions(ids)
     ]
     assert await found(restored, "fact 3") == await found(store, "fact 3")
     assert await rows(restored.engine.database.url, "SELECT * FROM justmem.cards") == []

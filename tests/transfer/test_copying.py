@@ -20,7 +20,7 @@ from justmem.ports import CardFilter, Store, StoredSession, session_in
 from justmem.store.engine import Storage, storage
 from justmem.store.files import Keyring
 from justmem.transfer import Copied, copy
-from justmem.transfer.lines import session_line
+from justmem.transfer.lines import SessionLine
 from store_contract import MAY, all_facts, card, derived, found, remember, session
 from stores import fail, waiting
 
@@ -211,7 +211,7 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
         replace(whole, derived=replace(made, passages=[])),
         replace(whole, derived=replace(made, quarantined=[])),
     ):
-        assert session_line(other, vectors=True) != session_line(whole, vectors=True)
+        assert SessionLine.of(other, vectors=True) != SessionLine.of(whole, vectors=True)
     await source.close()
 
 

@@ -19,7 +19,7 @@ from justmem.ports import Store, StoredSession
 from justmem.store.engine import storage
 from justmem.testing import HashEmbedder
 from justmem.transfer import whole_sessions
-from justmem.transfer.lines import session_line
+from justmem.transfer.lines import SessionLine
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
 
 pytest_plugins = ["postgres_fixtures"]
@@ -71,7 +71,7 @@ def store_of(memory: AsyncMemory) -> Store:
 
 
 async def prints(memory: AsyncMemory) -> list[dict[str, Any]]:
-    return [session_line(whole, vectors=True) async for whole in whole_sessions(store_of(memory))]
+    return [SessionLine.of(whole, vectors=True) async for whole in whole_sessions(store_of(memory))]
 
 
 async def answers(memory: AsyncMemory) -> list[Any]:
@@ -246,43 +246,42 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
     flipped = bytearray(b"".join(lines))
     flipped[len(head) + 60] ^= 1
     newer = edited(head, justmem=2)
-    card = json.loads(session)["cards"][0]
+    said, card = json.loads(session)["session"], json.loads(session)["cards"][0]
+
+    def with_session(**fields: Any) -> bytes:
+        return signed([head, edited(session, **fields), *lines[2:]])
+
+    passage = {"session_id": said["id"], "turn": 1, "start": 0, "end": 999}
     wrong: list[tuple[bytes, str]] = [
-        (b"", "is empty"),
-        (b"\n", "not JSON Lines"),
-        (b"PK\x03\x04 a zip file", "not JSON Lines"),
+        (b"", "not an export"),
+        (b"PK\x03\x04 a zip file", "not an export"),
         (b'{"id": "s1", "turns": []}\n', "justmem remember"),
+        (b"".join([newer, *lines[1:]]), "upgrade"),
         (b"".join(lines[:-1]), "cut short"),
         (b"".join(lines[:-1]) + end[:-20], "damaged at line"),
-        (b"".join([*lines[:2], *lines[3:]]), "checksums do not match"),
-        (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "checksums do not match"),
-        (bytes(flipped), "damaged|checksums do not match"),
-        (b"".join([*lines, session]), "continues after"),
-        (b"".join([newer, *lines[1:]]), "newer JustMem"),
+        (b"".join([*lines[:2], *lines[3:]]), "checksum does not match"),
+        (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "checksum does not match"),
+        (bytes(flipped), "damaged|checksum does not match"),
+        (b"".join([*lines, session]), "checksum does not match"),
         (signed([head, session, *lines[1:]]), "occurs twice"),
-        (signed([head, b"[]\n", *lines[1:]]), "not an object"),
+        (signed([head, b"[]\n", *lines[1:]]), "unknown kind"),
         (signed([head, b'{"is":"song"}\n', *lines[1:]]), "'song' is an unknown kind"),
-        (signed([head, head, *lines[1:]]), "'export' is an unknown kind"),
-        (signed([head, edited(session, mood="good"), *lines[2:]]), "mood does not fit"),
-        (signed([head, edited(session, turns=[]), *lines[2:]]), "turns does not fit"),
-        (signed([head, edited(session, tokens=2**70), *lines[2:]]), "tokens does not fit"),
-        (signed([head, edited(session, tokens=-1), *lines[2:]]), "tokens does not fit"),
-        (signed([head, edited(session, at="soon"), *lines[2:]]), "at does not fit"),
-        (signed([head, edited(session, done=9), *lines[2:]]), "9 of its 3 turns"),
-        (signed([head, edited(session, cards=[{**card, "turns": [9]}]), *lines[2:]]), "not exist"),
-        (signed([head, edited(session, cards=[{**card, "turns": []}]), *lines[2:]]), "no turn"),
-        (signed([head, edited(session, passages=[[1, 0, 999]]), *lines[2:]]), "not in the text"),
-        (
-            signed([head, edited(session, vectors={"cards": "AAAA", "passages": ""}), *lines[2:]]),
-            "number of vectors differs",
-        ),
-        (
-            signed([head, edited(session, vectors={"cards": "?", "passages": ""}), *lines[2:]]),
-            "cannot be read",
-        ),
-        (signed([head, edited(session, id="\ud800"), *lines[2:]]), "not JSON"),
-        (signed([head, edited(session, id="a\0b", cards=[]), *lines[2:]]), "NUL character"),
-        (signed([head, edited(session, cards=[{**card, "id": "a\0b"}]), *lines[2:]]), "NUL"),
+        (signed([head, head, *lines[1:]]), "second line 'export'"),
+        (with_session(mood="good"), "mood"),
+        (with_session(session={**said, "turns": []}), "0 turns"),
+        (with_session(session={**said, "at": "soon"}), "at: "),
+        (with_session(session={**said, "id": "\ud800"}), "hex escape"),
+        (with_session(session={**said, "id": "a\0b"}, cards=[], passages=[]), "NUL character"),
+        (with_session(tokens=2**70), "tokens: "),
+        (with_session(tokens=-1), "tokens: "),
+        (with_session(done=9), "9 of its 3 turns"),
+        (with_session(cards=[{**card, "turns": [9]}]), "turn that does not exist"),
+        (with_session(cards=[{**card, "turns": []}]), "turn that does not exist"),
+        (with_session(cards=[{**card, "session_id": "x"}]), "another session"),
+        (with_session(cards=[{**card, "id": "a\0b"}]), "NUL"),
+        (with_session(passages=[passage]), "not in the text"),
+        (with_session(vectors={"cards": "AAAA"}), "number of vectors differs"),
+        (with_session(vectors={"cards": "?"}), "damaged at line"),
     ]
     for number, (content, sentence) in enumerate(wrong):
         file = tmp_path / f"wrong {number}.jsonl"
@@ -304,12 +303,11 @@ async def test_the_lines_are_what_the_page_describes(opened: Opened, tmp_path: P
     assert kinds == ["export", *["session"] * 3, "forgotten", "end"]
     head, first, end = lines[0], lines[1], lines[-1]
     assert (head["justmem"], head["space"], head["sessions"]) == (1, "ana", 3)
-    assert first["turns"][0] == {
-        "speaker": "User", "role": "user", "text": RUN["turns"][0]["content"],
-    }  # fmt: skip
-    assert (first["id"], first["at"], first["state"]) == ("run", "2024-03-11T18:00:00", "stored")
+    said = first["session"]
+    assert said["turns"][0] == {"speaker": "User", "text": RUN["turns"][0]["content"]}
+    assert (said["id"], said["at"], first["state"]) == ("run", "2024-03-11T18:00:00", "stored")
     assert {"id", "subject", "fact", "turns", "session_id"} <= set(lines[2]["cards"][0])
-    assert (end["sessions"], end["turns"], end["forgotten"]) == (3, 9, 1)
+    assert set(end) == {"is", "sha256"}
 
 
 async def test_an_export_is_written_as_it_is_read(opened: Opened, tmp_path: Path) -> None:

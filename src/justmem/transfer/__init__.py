@@ -6,14 +6,13 @@ All three move whole sessions, a few at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+import hashlib
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from justmem import embed
 from justmem.domain import Loaded
@@ -22,16 +21,18 @@ from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, SpaceMetadata, Store, StoredSession
 from justmem.transfer.lines import (
     VERSION,
-    Sums,
+    End,
+    ForgottenLine,
+    Head,
+    Line,
+    SessionLine,
+    SpendingLine,
     check,
-    line_of,
-    session_line,
     sessions_in,
 )
 
 BATCH = 20  # sessions that are moved at a time
 _IDS = 1000  # forgotten ids in a line
-_NONE = np.zeros((0, 0), np.float32)
 
 OnMoved = Callable[[int, int], None]  # sessions done, sessions in all
 
@@ -40,34 +41,34 @@ OnMoved = Callable[[int, int], None]  # sessions done, sessions in all
 
 
 async def export(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerator[str]:
-    """JSON Lines. The last one has the counts and the hash of all before it."""
-    sums = Sums()
-    async for value in _values(store, made, vectors):
-        line = line_of(value)
-        sums.add(value, line.encode())
-        yield line
-    yield line_of(sums.end)
-
-
-async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
+    """JSON Lines. The last one has the hash of all before it."""
     metadata, stats = await store.metadata(), await store.stats()
-    yield {
-        "is": "export",
-        "justmem": VERSION,
-        "space": store.space,
-        "made": made.isoformat(timespec="seconds"),
-        "embedder": metadata.embedder,
-        "dim": metadata.dim,
-        "vectors": vectors,
-        "sessions": sum(stats.sessions.values()),
-        "cards": stats.cards,
-    }
+    head = Head(
+        justmem=VERSION,
+        space=store.space,
+        made=made.isoformat(timespec="seconds"),
+        embedder=metadata.embedder,
+        dim=metadata.dim,
+        sessions=sum(stats.sessions.values()),
+        cards=stats.cards,
+    )
+    yield head.text
+    sums = hashlib.sha256(head.text.encode())
+    async for line in _body(store, vectors=vectors):
+        text = line.text
+        sums.update(text.encode())
+        yield text
+    yield End(sha256=sums.hexdigest()).text
+
+
+async def _body(store: Store, *, vectors: bool) -> AsyncGenerator[Line]:
+    metadata = await store.metadata()
     async for whole in whole_sessions(store):
-        yield session_line(whole, vectors=vectors)
+        yield SessionLine.of(whole, vectors=vectors)
     for start in range(0, len(metadata.forgotten), _IDS):
-        yield {"is": "forgotten", "ids": list(metadata.forgotten[start : start + _IDS])}
+        yield ForgottenLine(ids=tuple(metadata.forgotten[start : start + _IDS]))
     for day, tokens in metadata.spending:
-        yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
+        yield SpendingLine(day=day, tokens=tokens)
 
 
 async def whole_sessions(store: Store) -> AsyncGenerator[StoredSession]:
@@ -108,27 +109,28 @@ async def load(
                     "remember its conversation again, or load the file without the setting "
                     "redact. Nothing was stored."
                 )
-        done = Loaded(
-            sessions=len(contents.sessions), forgotten=len(set(contents.forgotten) - gone)
-        )
-        left = sessions_in(file, head.dim)
+        brought = cards = embedded = 0
         known = (head.embedder, head.dim) == (embedder.name, embedder.dim)
+        left = (whole for whole in sessions_in(file, head.dim) if whole.session.id not in here)
         while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
-            fresh = [whole.without(gone) for whole in some if whole.session.id not in here]
-            ready, embedded = await _embedded(fresh, embedder, language, known=known)
-            if ready:
-                await store.put(ready)
-            done = Loaded(
-                sessions=done.sessions,
-                brought=done.brought + len(ready),
-                cards=done.cards + sum(len(whole.derived.cards) for whole in ready),
-                embedded=done.embedded + embedded,
-                forgotten=done.forgotten,
-            )
+            ready = []
+            for whole in some:
+                made, count = await _embedded(whole.without(gone), embedder, language, known=known)
+                ready.append(made)
+                embedded += count
+            await store.put(ready)
+            brought += len(ready)
+            cards += sum(len(whole.derived.cards) for whole in ready)
             if on_moved:
-                on_moved(done.brought, len(contents.sessions) - len(here))
+                on_moved(brought, len(contents.sessions) - len(here))
     await store.put([], SpaceMetadata(forgotten=contents.forgotten, spending=contents.spending))
-    return done
+    return Loaded(
+        sessions=len(contents.sessions),
+        brought=brought,
+        cards=cards,
+        embedded=embedded,
+        forgotten=len(set(contents.forgotten) - gone),
+    )
 
 
 async def _check_same(store: Store, given: StoredSession) -> None:
@@ -160,26 +162,18 @@ def _texts(whole: StoredSession) -> list[str]:
 
 
 async def _embedded(
-    given: Sequence[StoredSession], embedder: Embedder, language: Language, *, known: bool
-) -> tuple[list[StoredSession], int]:
+    whole: StoredSession, embedder: Embedder, language: Language, *, known: bool
+) -> tuple[StoredSession, int]:
     """With vectors, and how many had to be made. `known`: those of the file are the embedder's."""
-    texts: list[str] = []
-    lacking: set[str] = set()
-    for whole in given:
-        made = whole.derived
-        counts = len(made.card_vectors), len(made.passage_vectors)
-        if not known or counts != (len(made.cards), len(made.passages)):
-            texts += embed.texts(whole.session, made.cards, made.passages, language)
-            lacking.add(whole.session.id)
-    rows = iter((await embedder.embed(texts)).vectors if texts else ())
-    return [_filled(w, rows) if w.session.id in lacking else w for w in given], len(texts)
-
-
-def _filled(whole: StoredSession, rows: Iterator[Any]) -> StoredSession:
     made = whole.derived
     counts = len(made.cards), len(made.passages)
-    cards, passages = (np.stack([*islice(rows, count)]) if count else _NONE for count in counts)
-    return replace(whole, derived=replace(made, card_vectors=cards, passage_vectors=passages))
+    if known and counts == (len(made.card_vectors), len(made.passage_vectors)):
+        return whole, 0
+    texts = embed.texts(whole.session, made.cards, made.passages, language)
+    vectors = (await embedder.embed(texts)).vectors
+    cards, passages = vectors[: counts[0]], vectors[counts[0] :]
+    made = replace(made, card_vectors=cards, passage_vectors=passages)
+    return replace(whole, derived=made), len(texts)
 
 
 # ---------------------------------------------------------------- copy
@@ -198,8 +192,8 @@ class Copied:
 
 
 async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) -> Copied:
-    """A second run continues an interrupted copy. At the end both sides are exported and
-    compared. StoreError if they differ, because someone wrote to one of them meanwhile."""
+    """A second run continues an interrupted copy. At the end both sides are compared. StoreError
+    if they differ, because someone wrote to one of them meanwhile."""
     records = {record.id: record for record in await source.sessions()}
     arrived = {record.id: record for record in await target.sessions()}
     metadata = await source.metadata()
@@ -222,20 +216,18 @@ async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) ->
         if on_moved:
             done = min(start + BATCH, len(missing))
             on_moved(len(records) - len(missing) + done, len(records))
-    sums = await _sums(source)
-    if sums != await _sums(target):
+    digest = await _digest(source)
+    if digest != await _digest(target):
         raise StoreError(
             f"The space {source.space!r} is not the same on both sides: someone wrote to it during "
             "the copy. Run the copy again."
         )
-    counts = {name: sums[name] for name in ("sessions", "cards", "forgotten")}
-    return Copied(target.space, **counts, brought=len(missing), digest=sums["sha256"])
+    cards, forgotten = (await target.stats()).cards, len(metadata.forgotten)
+    return Copied(target.space, len(records), len(missing), cards, forgotten, digest)
 
 
-async def _sums(store: Store) -> dict[str, Any]:
-    """Counts and hash of everything in a store: those at the end of an export without its head."""
-    sums = Sums()
-    async for value in _values(store, datetime.min, vectors=True):
-        if value["is"] != "export":
-            sums.add(value, line_of(value).encode())
-    return sums.end
+async def _digest(store: Store) -> str:
+    sums = hashlib.sha256()
+    async for line in _body(store, vectors=True):
+        sums.update(line.text.encode())
+    return sums.hexdigest()
