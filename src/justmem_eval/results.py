@@ -15,7 +15,7 @@ from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Figures, Flips, flips, mean, over_runs, percent
 from justmem_eval.records import CORRECTED, Built, Files, Record
-from justmem_eval.systems.alignment import aligned, realigned
+from justmem_eval.systems.alignment import Alignment
 
 Verdicts = Mapping[str, float]  # 1 for right, 0 for wrong; BEAM's scores lie between
 NONE = Figure(value=None, n=0)
@@ -124,17 +124,19 @@ def _verdicts(files: Files, judge: str) -> list[Verdicts]:
 def by_words(folder: Path, benchmark: Benchmark) -> Figures:
     """The recalls of a run under the rule for systems that keep no sources."""
     pairs = Files(folder).retrieved(benchmark.cases)
-    return metrics.recalls([(c, realigned(row, benchmark.history(c.history))) for c, row in pairs])
+    known = {id: Alignment(benchmark.history(id)) for id in benchmark.histories}
+    return metrics.recalls([(case, known[case.history].realigned(row)) for case, row in pairs])
 
 
 def placed(benchmark: Benchmark, known: Recorded) -> Figures:
     """How often the rule for systems that keep no sources places a recorded card, whose source is
     known, in a right turn and in the right session."""
     hits = []
+    histories = {id: Alignment(benchmark.history(id)) for id in benchmark.histories}
     for (history, session), rows in known.cards.items():
         for row in rows:
             text = f"{row['subject']} {row['fact']}"  # as a system would show it
-            found, numbers = aligned(text, benchmark.history(history))
+            found, numbers = histories[history].place(text)
             hits.append((found == session and bool({*row["turns"]} & {*numbers}), found == session))
     return {
         "right_turn": percent(turn for turn, _ in hits),

@@ -20,7 +20,7 @@ from justmem_eval.loopback import Request, Respond, Served, serve_openai
 from justmem_eval.records import Files, PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured, placed
 from justmem_eval.settings import PeerSettings, Settings
-from justmem_eval.systems.alignment import NOWHERE, aligned
+from justmem_eval.systems.alignment import NOWHERE, Alignment
 from justmem_eval.systems.peer import ADAPTERS, NAMES
 
 
@@ -311,19 +311,19 @@ def history_of(*turns: tuple[str, str]) -> History:
 
 def test_text_without_a_source_is_aligned_to_the_turn_that_shares_most_words(data: Path) -> None:
     history = load("locomo", data).history("conv-1")
-    assert aligned("Nora's grandfather ran a bakery in Ghent for forty years", history) == (
+    assert Alignment(history).place("Nora's grandfather ran a bakery in Ghent for forty years") == (
         "session_2",
         (6,),
     )
-    assert aligned("Quantum chromodynamics", history) == NOWHERE
-    assert aligned("", history) == NOWHERE
+    assert Alignment(history).place("Quantum chromodynamics") == NOWHERE
+    assert Alignment(history).place("") == NOWHERE
 
 
 def test_rare_words_decide_where_a_text_comes_from() -> None:
     often = [("Nora", "The shop will open in summer")] * 6
     history = history_of(*often, ("Ines", "A saxophone and a cello"))
     text = "A saxophone and a cello in the shop, open in summer"
-    assert 7 in aligned(text, history)[1]  # three common words against two rare ones
+    assert 7 in Alignment(history).place(text)[1]  # three common words against two rare ones
 
 
 def test_the_speakers_name_counts_as_said() -> None:
@@ -335,7 +335,7 @@ def test_the_speakers_name_counts_as_said() -> None:
         ("Ines", "Well well"),
         ("Tomas", "I adopted a greyhound"),
     )
-    assert aligned("Tomas adopted a greyhound", history) == ("s1", (6,))
+    assert Alignment(history).place("Tomas adopted a greyhound") == ("s1", (6,))
 
 
 def test_a_text_from_neighbouring_turns_is_placed_in_all_of_them() -> None:
@@ -348,12 +348,12 @@ def test_a_text_from_neighbouring_turns_is_placed_in_all_of_them() -> None:
         ("Tomas", "I never tried the saxophone case lock."),
     )
     text = "Tomas plays the saxophone in the orchestra since kindergarten"
-    assert aligned(text, history) == ("s1", (1, 2))
+    assert Alignment(history).place(text) == ("s1", (1, 2))
 
 
 def test_a_known_session_is_kept_and_only_the_turn_is_looked_for(data: Path) -> None:
     history = load("locomo", data).history("conv-1")
-    session, turns = aligned("Biscuit and the bakery in Ghent", history, within="session_1")
+    session, turns = Alignment(history).place("Biscuit and the bakery in Ghent", within="session_1")
     assert session == "session_1"
     assert turns
 

@@ -55,6 +55,8 @@ def read(name: str, data: Path) -> Recorded:
                 plans[f"plus/{row['item']}"] = {**_REMARK, **row}
             elif "id" in row or "q" in row:
                 plans[str(row.get("id") or f"{stem}/{row['q']}")] = row
+    if not (cards or plans):
+        raise InvalidFile(f"Nothing is recorded beside the data of {name}.")
     return Recorded(cards, plans)
 
 
@@ -72,8 +74,6 @@ class RecordedCards:
     context = 10**9
 
     def __init__(self, cards: Mapping[str, CardRows]) -> None:
-        if not cards:
-            raise InvalidFile("No recorded cards beside the data: use --cards rules.")
         self._cards = cards
         self.session_id = ""
 

@@ -6,17 +6,16 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import justmem
 from justmem import AsyncMemory, Retention, config
 from justmem.config import providers
-from justmem.domain import Call, Card, Evidence, Session
+from justmem.domain import Call, Card, Evidence
 from justmem.errors import InvalidSetting, ModelError
 from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import History, Question
@@ -71,17 +70,28 @@ class JustMem:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def build(self, history: History) -> Built:
-        """A history that extends another counts the calls of both."""
-        if not history.base:
-            return await self._built(history)
-        built = await self._built(self.given.benchmark.history(history.base))
-        if built.error:
-            return built.model_copy(update={"id": history.id})
-        with TemporaryDirectory(prefix="justmem-eval-") as scratch:
-            more = await self._remember(Path(scratch), history, history.added)
-        return built.model_copy(
-            update={"id": history.id, "calls": (*built.calls, *more.calls), "error": more.error}
-        )
+        """Builds a memory once. One that fails or is killed leaves nothing behind. A history that
+        extends another begins with a copy of it, and counts the calls of both."""
+        place = self._place(history.id)
+        async with self._locks.setdefault(history.id, asyncio.Lock()):
+            if (known := place / "built.json").exists():
+                return Built.model_validate_json(known.read_bytes())
+            draft = place.with_name(f"{place.name}.draft")
+            shutil.rmtree(draft, ignore_errors=True)
+            base = Built(id=history.id)
+            if history.base:
+                base = await self.build(self.given.benchmark.history(history.base))
+                if base.error:
+                    return base.model_copy(update={"id": history.id})
+                shutil.copytree(self._place(history.base), draft)
+            draft.mkdir(parents=True, exist_ok=True)
+            built = await self._remember(draft, history, base)
+            if built.error:
+                shutil.rmtree(draft)
+            else:
+                (draft / "built.json").write_text(built.model_dump_json())
+                draft.rename(place)
+            return built
 
     @asynccontextmanager
     async def opened(self, history: History) -> AsyncIterator[Retrieve]:
@@ -97,20 +107,10 @@ class JustMem:
     @asynccontextmanager
     async def memory(self, history: History, answerer: Any = "rules") -> AsyncIterator[AsyncMemory]:
         """The memory of a history, which is built first if it is not there."""
-        base = self.given.benchmark.history(history.base) if history.base else history
-        if error := (await self._built(base)).error:
-            raise ModelError(f"{base.id} cannot be built: {error}.")
-        if not history.base:
-            async with self._memory(self._place(base), answerer=answerer) as memory:
-                yield memory
-            return
-        with TemporaryDirectory(prefix="justmem-eval-") as scratch:
-            shutil.copytree(self._place(base), scratch, dirs_exist_ok=True)
-            await self._remember(Path(scratch), history, history.added)
-            async with self._memory(Path(scratch), answerer=answerer) as memory:
-                for one in history.corrections:
-                    await _correct(memory, one)
-                yield memory
+        if error := (await self.build(history)).error:
+            raise ModelError(f"{history.id} cannot be built: {error}.")
+        async with self._memory(self._place(history.id), answerer=answerer) as memory:
+            yield memory
 
     async def recall(
         self, memory: AsyncMemory, question: Question
@@ -164,48 +164,34 @@ class JustMem:
             calls=calls,
         )
 
-    def _place(self, history: History) -> Path:
-        return self._folder / history.id.replace("/", "-")
+    def _place(self, id: str) -> Path:
+        return self._folder / id.replace("/", "-")
 
-    async def _built(self, history: History) -> Built:
-        """Builds a memory once. A build that fails or is killed leaves nothing behind."""
-        place = self._place(history)
-        async with self._locks.setdefault(history.id, asyncio.Lock()):
-            if (known := place / "built.json").exists():
-                return Built.model_validate_json(known.read_bytes())
-            draft = place.with_name(f"{place.name}.draft")
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir(parents=True)
-            built = await self._remember(draft, history, history.sessions)
-            if built.error:
-                shutil.rmtree(draft)
-            else:
-                (draft / "built.json").write_text(built.model_dump_json())
-                draft.rename(place)
-            return built
-
-    async def _remember(self, folder: Path, history: History, sessions: Sequence[Session]) -> Built:
-        if recorded := self.given.cards_by == "recorded":
-            known = {history.id, history.base}
-            cards = {s: rows for (h, s), rows in self.recorded.cards.items() if h in known}
-            extractor = RecordedCards(cards)
-            done = []
-            async with self._memory(folder, extractor) as memory:
+    async def _remember(self, folder: Path, history: History, base: Built) -> Built:
+        recorded = self.given.cards_by == "recorded"
+        cards = {s: rows for (h, s), rows in self.recorded.cards.items() if h == history.id}
+        extractor = RecordedCards(cards) if recorded else self._maker(self.given.cards_by)
+        sessions = history.added if history.base else history.sessions
+        async with self._memory(folder, extractor) as memory:
+            if isinstance(extractor, RecordedCards):
+                done = []
                 for session in sessions:
                     extractor.session_id = session.id
                     done.append(await memory.remember(session))
-        else:
-            async with self._memory(folder, self._maker(self.given.cards_by)) as memory:
+            else:
                 done = await memory.remember_many(sessions)
+            for one in history.corrections:
+                await _correct(memory, one)
         failed = tuple(f"{d.session_id}: {d.reason}" for d in done if d.reason)
         calls = tuple(call for each in done for call in each.receipt.calls)
+        texts = [card.text for each in done for card in each.cards]
         return Built(
             id=history.id,
             error=f"{len(failed)} of {len(done)} sessions failed" if failed else "",
-            calls=() if recorded else calls,
-            sessions=len(done),
-            cards=sum(len(each.cards) for each in done),
-            card_tokens=sum(count(card.text) for each in done for card in each.cards),
+            calls=() if recorded else (*base.calls, *calls),
+            sessions=base.sessions + len(done),
+            cards=base.cards + len(texts),
+            card_tokens=base.card_tokens + sum(map(count, texts)),
             failed=failed,
         )
 

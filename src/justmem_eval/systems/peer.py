@@ -42,7 +42,7 @@ from justmem_eval.meter import Meter
 from justmem_eval.records import Built, K, PeerCannotStart, PeerFailed, Piece, Retrieved, Usage
 from justmem_eval.settings import Settings
 from justmem_eval.systems import Retrieve
-from justmem_eval.systems.alignment import aligned
+from justmem_eval.systems.alignment import Alignment
 from justmem_eval.text import count
 
 NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos", "mem0", "mempalace")
@@ -95,19 +95,19 @@ class Peer:
     async def opened(self, history: History) -> AsyncIterator[Retrieve]:
         process = Process(self, history.id)
         try:
-            yield partial(_retrieve, history, process)
+            yield partial(_retrieve, Alignment(history), process)
         finally:
             await process.end()
 
 
-async def _retrieve(history: History, process: Process, question: Question) -> Retrieved:
+async def _retrieve(alignment: Alignment, process: Process, question: Question) -> Retrieved:
     message = {"do": "retrieve", "question": dump(question), "k": K}
     reply, usage = await process.ask(message)
     evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
     context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
-    chosen = tuple(_piece(item, history) for item in evidence)
+    chosen = tuple(_piece(item, alignment) for item in evidence)
     # What the reader is shown together with the pieces that were found.
-    beside = [_piece(also, history) for item in evidence for also in item.get("also", ())]
+    beside = [_piece(also, alignment) for item in evidence for also in item.get("also", ())]
     return Retrieved(
         id=question.id,
         chosen=chosen,
@@ -118,14 +118,14 @@ async def _retrieve(history: History, process: Process, question: Question) -> R
     )
 
 
-def _piece(item: Mapping[str, Any], history: History) -> Piece:
+def _piece(item: Mapping[str, Any], alignment: Alignment) -> Piece:
     """Where the peer says it comes from; what names no turn is aligned by its words."""
     text = str(item.get("text", ""))
     session, turns = item.get("session"), item.get("turns")
     if isinstance(session, str) and turns:
         return Piece(place=(session, tuple(int(n) for n in turns)), text=text)
     within = session if isinstance(session, str) else None
-    return Piece(place=aligned(text, history, within=within), text=text, aligned=True)
+    return Piece(place=alignment.place(text, within=within), text=text, aligned=True)
 
 
 class Process:
