@@ -182,7 +182,7 @@ class Asker:
         if memory.corrections:
             text = pool.views[0].text
             found = await self._retrieval.add_pinned(found, text, memory.corrections, where)
-        found = names.evidence(found.model_copy(update={"plan": asked.plan}))
+        found = names.shown(found.model_copy(update={"plan": asked.plan}))
         superseded = self._language.superseded
         earlier = await asyncio.to_thread(superseded, found.cards, where.as_of)
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
@@ -228,4 +228,4 @@ class Asker:
             for card in evidence.cards
             if card.session_id in found and max(card.turns) > len(found[card.session_id].turns)
         }
-        return {id: names.session(each) for id, each in found.items() if id not in changed}
+        return {id: names.shown(each) for id, each in found.items() if id not in changed}

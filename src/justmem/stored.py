@@ -118,7 +118,7 @@ class StoredMemory:
     async def card(self, card_id: str) -> Card:
         """A card by its id, or a quote by its turn, such as `s12#3`."""
         found = await about.card(self._store, as_id(card_id, "card"))
-        return (await self._names()).card(found)
+        return (await self._names()).shown(found)
 
     async def _names(self) -> Names:
         return await read_names(self._store, self.parts.language)
@@ -126,7 +126,7 @@ class StoredMemory:
     async def source(self, card_id: str) -> Source:
         """The turns that support a card, with one turn around them, and its exact words cited."""
         found = await about.source(self._store, as_id(card_id, "card"))
-        return (await self._names()).source(found)
+        return (await self._names()).shown(found)
 
     async def session(self, session_id: str) -> Session:
         return await session_in(self._store, as_id(session_id, "session"))
@@ -198,7 +198,7 @@ class StoredMemory:
         await self._bind()
         id = as_id(card, "card")
         made = await corrections.correct(self._store, self.parts, self._redaction, id, changes)
-        return (await self._names()).card(made)
+        return (await self._names()).shown(made)
 
     async def pin(self, card: str) -> Card:
         """Keeps a card in every recall that names its subject, until `unpin`."""
@@ -210,13 +210,13 @@ class StoredMemory:
     async def _pin(self, card: str, pinned: bool) -> Card:
         await self._bind()
         made = await corrections.pin(self._store, self.parts, as_id(card, "card"), pinned)
-        return (await self._names()).card(made)
+        return (await self._names()).shown(made)
 
     async def undo(self, card: str) -> Card:
         """Takes back the last correction, pin or unpin of a card, and returns the card before."""
         await self._bind()
         made = await corrections.undo(self._store, self.parts, as_id(card, "card"))
-        return (await self._names()).card(made)
+        return (await self._names()).shown(made)
 
     async def corrections(self, card: str | None = None) -> list[Correction]:
         """Every correction and pin of a card, or of all cards, in order: who, when and what."""
@@ -274,8 +274,7 @@ class StoredMemory:
             everything=everything, turns=turns, key=key,
         )  # fmt: skip
         preview = await self._forgetting.preview(what)
-        shown = (await self._names()).cards(preview.cards)
-        return preview.model_copy(update={"cards": tuple(shown)})
+        return (await self._names()).shown(preview)
 
     async def expiring(self, *, at: When = None) -> Preview:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Sequence
+from datetime import date
 from textwrap import shorten
 
 import numpy as np
@@ -56,20 +56,34 @@ _ORDER: tuple[Kind, ...] = (
     "state", "preference", "relation", "note", "fact", "measurement", "list", "event",
     "interaction",
 )  # fmt: skip
+_MOST = 1000  # cards of a subject that are read
+_ASKED_TOKENS = 400  # of a profile that a question asks for
+_LINE = 200  # characters of a profile's line
+
+
+def as_subject(subject: str) -> str:
+    if not subject.strip():
+        raise InputError("The subject is empty: name a person or a thing.")
+    return subject.strip()
+
+
+# ---------------------------------------------------------------- everything
 
 
 async def about(store: Store, subject: str, names: Names, limit: int, offset: int) -> About:
     """`limit` and `offset` page through cards and turns alike; the sums are always of all."""
-    subject = subject.strip()
-    if not subject:
-        raise InputError("The subject is empty: name a person or a thing.")
-    cards = by_kind(names.cards(await cards_about(store, subject, names)))
-    places = await places_naming(store, subject)
-    sessions = {record.id: record for record in await store.sessions()}
-    times = [card.said_at for card in cards]
-    times += [sessions[id].at for id in {p.session_id for p in places} if id in sessions]
-    places.sort(key=lambda p: (_instant(sessions[p.session_id].at), p.turn), reverse=True)
+    subject = as_subject(subject)
+    cards = names.shown(await cards_about(store, subject, names))
+    cards.sort(key=lambda card: card.said_at, reverse=True)
+    cards.sort(key=lambda card: _ORDER.index(card.kind))
+    at = {record.id: record.at for record in await store.sessions()}
+    found = await places_naming(store, subject)
+    places = [place for place in found if place.session_id in at]
+    places.sort(key=lambda place: (at[place.session_id], place.turn), reverse=True)
+    times = [*(card.said_at for card in cards), *(at[place.session_id] for place in places)]
     page = places[offset : offset + limit]
+    texts = await store.texts(list({place.session_id for place in page}))
+    quotes = [_quote(texts[place.session_id], place) for place in page if place.session_id in texts]
     more = max(len(cards), len(places)) > offset + limit
     return About(
         subject=subject,
@@ -77,11 +91,24 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
         kinds=dict(Counter(card.kind for card in cards)),
         turns=len(places),
         sessions=len({c.session_id for c in cards} | {p.session_id for p in places}),
-        first=min(times, key=_instant, default=None),
-        last=max(times, key=_instant, default=None),
+        first=min(times, default=None),
+        last=max(times, default=None),
         known=tuple(cards[offset : offset + limit]),
-        said=tuple(map(names.citation, await _citations(store, page))),
+        said=tuple(names.shown(quotes)),
         next=offset + limit if more else None,
+    )
+
+
+def _quote(session: Session, place: Passage) -> Citation:
+    turn = session.turn(place.turn)
+    return Citation(
+        session_id=session.id,
+        turn=place.turn,
+        speaker=turn.speaker,
+        said_at=session.said_at(place.turn),
+        quote=turn.text[place.start : place.end],
+        start=place.start,
+        end=place.end,
     )
 
 
@@ -94,20 +121,11 @@ async def cards_about(store: Store, subject: str, names: Names) -> list[Card]:
     return list({(card.session_id, card.id): card for card in found}.values())
 
 
-def by_kind(cards: Iterable[Card]) -> list[Card]:
-    """States first; within a kind the latest first."""
-    latest = sorted(cards, key=lambda card: _instant(card.said_at), reverse=True)
-    return sorted(latest, key=lambda card: _ORDER.index(card.kind))
-
-
 async def places_naming(store: Store, subject: str) -> list[Passage]:
-    """One passage for each turn that names it, of sessions that are still there."""
-    found: dict[tuple[str, int], Passage] = {}
+    """One passage for each turn that names it."""
     view = View(subject, np.zeros(0, np.float32))
     named = await store.find([view], SearchLimits(mentions=True))
-    for passage in named.passages.values():
-        found.setdefault((passage.session_id, passage.turn), passage)
-    return list(found.values())
+    return list({(one.session_id, one.turn): one for one in named.passages.values()}.values())
 
 
 async def named_waiting(store: Store, subject: str) -> dict[str, list[int]]:
@@ -120,30 +138,7 @@ async def named_waiting(store: Store, subject: str) -> dict[str, list[int]]:
     }
 
 
-async def _citations(store: Store, page: Sequence[Passage]) -> list[Citation]:
-    sessions: dict[str, Session] = {}
-    for passage in page:
-        if passage.session_id not in sessions:
-            sessions |= await store.texts([passage.session_id])
-    return [_citation(sessions[passage.session_id], passage) for passage in page]
-
-
-def _citation(session: Session, passage: Passage) -> Citation:
-    turn = session.turn(passage.turn)
-    return Citation(
-        session_id=session.id,
-        turn=passage.turn,
-        speaker=turn.speaker,
-        said_at=session.said_at(passage.turn),
-        quote=turn.text[passage.start : passage.end],
-        start=passage.start,
-        end=passage.end,
-    )
-
-
-def _instant(at: datetime) -> float:
-    """To sort by; a time without a zone counts as UTC, as everywhere."""
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+# ---------------------------------------------------------------- one card
 
 
 async def card(store: Store, card_id: str) -> Card:
@@ -179,9 +174,7 @@ def _source(card: Card, session: Session) -> Source:
     )
 
 
-_MOST = 1000  # cards of a subject that are read
-_ASKED_TOKENS = 400  # of a profile that a question asks for
-_LINE = 200  # characters of a profile's line
+# ---------------------------------------------------------------- what was true when
 
 
 async def history(
@@ -191,19 +184,18 @@ async def history(
     begins after the day `on` is left out."""
     if (subject is None) == (card_id is None):
         raise InputError("Give history either a subject or card=.")
-    called = await read_names(store, language)
+    names = await read_names(store, language)
     if card_id is None:
-        cards, _ = await _cards_of(store, subject or "", called)
+        cards, _ = await _cards_of(store, subject or "", names)
         return await asyncio.to_thread(_entries, cards, language, on)
-    known = (await store.look()).corrections
-    own = corrections_of(card_id, known)
-    card = called.card(await card_in(store, own[-1].after.id if own else card_id))
-    cards, _ = await _cards_of(store, card.subject, called)
+    own = corrections_of(card_id, (await store.look()).corrections)
+    card = names.shown(await card_in(store, own[-1].after.id if own else card_id))
+    cards, _ = await _cards_of(store, card.subject, names)
     if card not in cards:
         cards.append(card)
     earlier = [
         HistoryEntry(
-            card=called.card(each.before),
+            card=names.shown(each.before),
             since=each.before.since,
             replaced_by=each.after.id,
             corrected_at=each.at,
@@ -215,58 +207,22 @@ async def history(
     return [*_linked(card, await asyncio.to_thread(_entries, cards, language, on)), *earlier]
 
 
-async def profile(
-    store: Store, language: Language, subject: str | None, on: date, limit: int
-) -> SubjectProfile:
-    """Short lines about a subject, what holds now first, within `limit` tokens. Default: the
-    person whom most cards are about."""
-    called = await read_names(store, language)
-    who = subject if subject is not None else (await store.look()).main_subject
-    if who is None:
-        raise NotInMemory("Memory is not about one person: name the subject.")
-    cards, person = await _cards_of(store, who, called)
-    return await asyncio.to_thread(_profile, called.of(who), cards, person, language, on, limit)
-
-
-async def profile_asked(
-    store: Store,
-    language: Language,
-    names: Names,
-    asked: Evidence,
-    where: Filter,
-) -> tuple[Card, ...]:
-    """The cards of somebody's profile, if the question asks for it: "Who is Ines?" """
-    person = language.person_asked(asked.question)
-    if person is None or where.limit is not None:
-        return ()
-    cards: Sequence[Card] = ()
-    if person:
-        cards = await cards_about(store, person, names)
-    elif asked.speaker:
-        cards = await store.cards(CardFilter(subject=asked.speaker))
-    shown = [card for card in cards if where.holds(card.session_id, card.said_at, card.until)]
-    newest = sorted(shown, key=lambda card: card.said_at, reverse=True)[:_MOST]
-    on, limit = where.as_of, _ASKED_TOKENS
-    return (await asyncio.to_thread(_profile, person, newest, person, language, on, limit)).cards
-
-
 async def _cards_of(store: Store, subject: str, names: Names) -> tuple[list[Card], str]:
     """The cards of which it is the subject, else those that name it, without what an assistant was
     asked for. Also returns the person that the cards describe, as for `Language.describes`."""
-    subject, person = subject.strip(), ""
-    if not subject:
-        raise InputError("The subject is empty: name a person or a thing.")
+    subject, person = as_subject(subject), ""
     found = await cards_of(store, CardFilter(subject=subject), names)
     if not found:
-        found, person = names.cards(await cards_about(store, subject, names)), subject
+        found, person = names.shown(await cards_about(store, subject, names)), subject
     if not found:
         raise NotInMemory(f"Memory holds no cards about {subject!r}.")
-    return [card for card in found if card.kind != "interaction"][-_MOST:], person
+    return [card for card in found if card.kind != "interaction"], person
 
 
 def _entries(cards: Sequence[Card], language: Language, on: date) -> list[HistoryEntry]:
     """Newest first. What begins after the day `on` is left out."""
-    known = sorted((card for card in cards if card.since <= on), key=_order)
+    begun = [card for card in cards if card.since <= on]
+    known = sorted(begun, key=lambda card: (card.since, card.said_at, card.id))[-_MOST:]
     ended = _ended(known, language, on)
     found: dict[tuple[str | None, ...], HistoryEntry] = {}
     for card in known:
@@ -299,26 +255,53 @@ def _ended(known: Sequence[Card], language: Language, on: date) -> set[str]:
     return ended
 
 
-def _linked(card: Card, all: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """The entries that a card replaced, one after another, and those that replaced it."""
-    ids = {one.card.id for one in all if one.card.text == card.text}
-    for _ in all:  # each round adds at least one, or it is complete
-        more = {one.card.id for one in all if one.replaced_by in ids}
-        more |= {one.replaced_by for one in all if one.card.id in ids and one.replaced_by}
-        if more <= ids:
-            break
-        ids |= more
-    return [one for one in all if one.card.id in ids]
-
-
 def _newer(card: Card, known: Sequence[Card], language: Language) -> Card | None:
     """The first statement that ended this one."""
     later = (other for other in known if other.since > card.since)
     return next((o for o in later if card.id in language.superseded([card, o], o.since)), None)
 
 
-def _order(card: Card) -> tuple[date, str, str]:
-    return card.since, card.said_at.isoformat(), card.id
+def _linked(card: Card, all: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """The entries that a card replaced, one after another, and those that replaced it."""
+    ids = {one.card.id for one in all if one.card.text == card.text}
+    for _ in all:  # each round adds at least one, or it is complete
+        ids |= {one.card.id for one in all if one.replaced_by in ids}
+        ids |= {one.replaced_by for one in all if one.card.id in ids and one.replaced_by}
+    return [one for one in all if one.card.id in ids]
+
+
+# ---------------------------------------------------------------- profiles
+
+
+async def profile(
+    store: Store, language: Language, subject: str | None, on: date, limit: int
+) -> SubjectProfile:
+    """Short lines about a subject, what holds now first, within `limit` tokens. Default: the
+    person whom most cards are about."""
+    names = await read_names(store, language)
+    who = subject if subject is not None else (await store.look()).main_subject
+    if who is None:
+        raise NotInMemory("Memory is not about one person: name the subject.")
+    cards, person = await _cards_of(store, who, names)
+    shown = names.all[0] if who == USER and names.all else who
+    return await asyncio.to_thread(_profile, shown, cards, person, language, on, limit)
+
+
+async def profile_asked(
+    store: Store, language: Language, names: Names, asked: Evidence, where: Filter
+) -> tuple[Card, ...]:
+    """The cards of somebody's profile, if the question asks for it: "Who is Ines?" """
+    person = language.person_asked(asked.question)
+    if person is None or where.limit is not None:
+        return ()
+    cards: Sequence[Card] = ()
+    if person:
+        cards = await cards_about(store, person, names)
+    elif asked.speaker:
+        cards = await store.cards(CardFilter(subject=asked.speaker))
+    shown = [card for card in cards if where.holds(card.session_id, card.said_at, card.until)]
+    on, limit = where.as_of, _ASKED_TOKENS
+    return (await asyncio.to_thread(_profile, person, shown, person, language, on, limit)).cards
 
 
 def _profile(
@@ -331,20 +314,20 @@ def _profile(
     ranks = {card.id: language.describes(card, person) for card in now}
     told = [card for card in now if ranks[card.id] is not None]
     ordered = sorted(told, key=lambda card: (card.id not in changed, ranks[card.id]))
-    lines: list[str] = []
+    lines: dict[str, str] = {}  # by their words, so that a thing is said once
     chosen: list[Card] = []
-    seen: set[str] = set()
     left = limit
     for card in ordered:
         text = shorten(card.words, _LINE, placeholder=" …")
         line = f"- {text} ({card.since}) [{card.id}]"
         size = tokens.count(line) + 1
-        if text.casefold() in seen or size > left:
-            continue
-        seen.add(text.casefold())
-        left -= size
-        lines.append(line)
-        chosen.append(card)
+        if text.casefold() not in lines and size <= left:
+            lines[text.casefold()] = line
+            chosen.append(card)
+            left -= size
     return SubjectProfile(
-        subject=subject, cards=tuple(chosen), text="\n".join(lines), tokens=limit - left
+        subject=subject,
+        cards=tuple(chosen),
+        text="\n".join(lines.values()),
+        tokens=limit - left,
     )
