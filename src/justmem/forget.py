@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import PurePath
@@ -16,260 +16,193 @@ from justmem.domain import (
     Forgotten,
     Preview,
     Retention,
-    SessionRecord,
     corrections_of,
     quote_place,
 )
-from justmem.errors import InputError, InvalidSession, NotForgotten, NotInMemory
-from justmem.intake.sessions import as_time
+from justmem.edits.notes import no_note
+from justmem.errors import InputError, NotForgotten, NotInMemory
+from justmem.intake.sessions import as_day
 from justmem.language import words
-from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in
+from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in, session_in
 from justmem.runtime.validation import as_flag, as_id, as_text
-from justmem.subjects.about import cards_about, named_waiting, places_naming
+from justmem.subjects.about import as_subject, cards_about, named_waiting, places_naming
 from justmem.subjects.user_name import USER, read_names
 
+_NAMED = ("card", "turn", "session", "subject", "key")
 _ATTEMPTS = 3  # at expiry, while others forget the same
+Found = dict[str, Any]  # the arguments of `Store.forget`
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to forget."""
+    """What to forget: one of card, turn, session, subject, key, a period, or everything. `turns`:
+    also the turns of the cards; None: those of a subject, not those of a card."""
 
-    kind: str
-    name: str = ""  # an id, a subject, or the key of a note
-    since: date | None = None
-    until: date | None = None
-    turns: bool | None = None  # also the turns of its cards; None: those of a subject, not a card's
+    card: str | None = None
+    turn: str | None = None
+    session: str | None = None
+    subject: str | None = None
+    key: str | None = None
+    since: date | str | None = None
+    until: date | str | None = None
+    everything: bool = False
+    turns: bool | None = None
 
-    def __str__(self) -> str:
-        """As a certificate shows it. The name of a subject is forgotten: a hash stands for it."""
-        if self.kind == "period":
-            return f"period {self.since or ''}/{self.until or ''}"
-        name = digest(self.name) if self.kind == "subject" else self.name
-        return f"{self.kind} {name}".rstrip()
-
-
-def as_target(
-    *,
-    card: str | None = None,
-    turn: str | None = None,
-    session: str | None = None,
-    subject: str | None = None,
-    since: date | str | None = None,
-    until: date | str | None = None,
-    everything: bool = False,
-    turns: bool | None = None,
-    key: str | None = None,
-) -> Target:
-    """The target that the arguments of `forget` name."""
-    given = {
-        "card": card,
-        "turn": turn,
-        "session": session,
-        "subject": subject,
-        "note": key,
-        "period": until if since is None else since,
-        "everything": as_flag(everything, "everything") or None,
-    }
-    named = [(kind, name) for kind, name in given.items() if name is not None]
-    if len(named) != 1:
-        raise InputError(
-            "Say what to forget: one of card, turn, session, subject, key, a period (since, "
-            "until), or everything."
-        )
-    ((kind, name),) = named
-    if turns is not None:
-        as_flag(turns, "turns")
-        if kind not in ("card", "subject"):
-            raise InputError("turns= can only be used with card= or subject=.")
-    match kind:
-        case "card" | "turn" | "session":
-            return Target(kind, as_id(name, kind), turns=turns)
-        case "note":
-            return Target(kind, as_text(name, "key"))
-        case "subject":
-            subject = as_text(name, "subject").strip()
-            if not subject:
-                raise InputError("The subject is empty: name a person or a thing.")
-            return Target(kind, subject, turns=turns)
-    return Target(kind, since=_day(since), until=_day(until))
-
-
-class Forgetting:
-    def __init__(self, store: Store, clock: Callable[[], datetime], language: Language) -> None:
-        self._store = store
-        self._clock = clock
-        self._language = language
-
-    async def preview(self, target: Target) -> Preview:
-        what = await self._resolve(target)
-        removed = await self._store.forget(**what, dry_run=True)
-        whole = set(what.get("sessions", ()))
-        return Preview(
-            forgotten=removed.forgotten,
-            cards=tuple(removed.cards),
-            sessions=tuple(each for each in await self._store.sessions() if each.id in whole),
-            turns=tuple(f"{id}#{number}" for id, number in what.get("turns", ())),
-        )
-
-    async def forget(self, target: Target, *, verify: bool) -> Forgotten:
-        """`verify`: adds a certificate. NotForgotten if anything is left."""
-        what = await self._resolve(target)
-        removed = await self._store.forget(**what, dry_run=True) if verify else None
-        done = (await self._store.forget(**what)).forgotten
-        words.stem.cache_clear()
-        if removed is None:
-            return done
-        certificate = await self._certificate(target, removed, done)
-        return done.model_copy(update={"certificate": certificate})
-
-    async def _certificate(self, target: Target, removed: Removed, done: Forgotten) -> Certificate:
-        texts = [*removed.texts, *(f"{subject} {fact}" for subject, fact in removed.facts)]
-        # A store keeps subject and fact apart. Extractors write them with a bar.
-        forms = [form for s, fact in removed.facts for form in (fact, f"{s} | {fact}")]
-        searched = await self._store.remains([*texts, *forms], removed.vectors)
-        if searched.remains:
-            raise NotForgotten(
-                "It is forgotten, but its words or vectors are still found in "
-                f"{', '.join(searched.remains)}: remove them there."
-            )
-        held = {digest(texts[n]): where for n, where in searched.held.items() if n < len(texts)}
-        return Certificate(
-            space=self._store.space,
-            target=str(target),
-            at=self._clock(),
-            **done.model_dump(include={"cards", "sessions", "turns", "quarantined"}),
-            vectors=sum(map(len, removed.vectors)),
-            digests=tuple(sorted({digest(text) for text in texts})),
-            held=held,
-            # Without their folders: a certificate may leave this machine.
-            files=tuple(PurePath(file).name for file in searched.files),
-            unsearched=tuple(PurePath(file).name for file in searched.unsearched),
-            tables=searched.tables,
-            bytes=searched.bytes,
-        )
-
-    # ------------------------------------------------------------ resolve the target
-
-    async def _resolve(self, target: Target) -> dict[str, Any]:
-        """The arguments of `Store.forget`."""
-        name = target.name
-        match target.kind:
-            case "everything" | "period" | "session" | "note":
-                found = [r.id for r in await self._store.sessions() if _includes(target, r)]
-                if not found and target.kind in ("session", "note"):
-                    shown = "note with the key" if target.kind == "note" else "session"
-                    raise NotInMemory(f"There is no {shown} {name!r} in this space.")
-                return {"sessions": found, "everything": target.kind == "everything"}
-            case "subject":
-                return await self._about(name, turns=target.turns is not False)
-        if (place := quote_place(name)) is not None:
-            return {"turns": [place]}
-        if target.kind == "turn":
+    @property
+    def kind(self) -> str:
+        period = self.since is not None or self.until is not None
+        given = {"period": period, "everything": as_flag(self.everything, "everything")}
+        kinds = [kind for kind in _NAMED if getattr(self, kind) is not None]
+        kinds += [kind for kind, is_given in given.items() if is_given]
+        if len(kinds) != 1:
             raise InputError(
-                f"{name!r} does not name a turn: write the session's id and the turn's number, "
-                "such as s12#3."
+                "Say what to forget: one of card, turn, session, subject, key, a period (since, "
+                "until), or everything."
             )
-        card = await card_in(self._store, name)
-        return {
-            "cards": [card.id],
-            "turns": _places(await self._turns_of([card])) if target.turns else [],
-        }
+        if self.turns is not None and kinds[0] not in ("card", "subject"):
+            raise InputError("turns= can only be used with card= or subject=.")
+        return kinds[0]
 
-    async def _about(self, subject: str, *, turns: bool) -> dict[str, Any]:
-        """All that `about` finds, and the turns of its cards. The user's name stands for the
-        subject "User" too."""
-        called = await read_names(self._store, self._language)
-        meant = [subject, USER] if called.include(subject) else [subject]
-        cards = await cards_about(self._store, subject, called)
-        if not words.content_stems(subject):
-            # A common word such as "Will" is in cards about others too.
-            own = {name.casefold() for name in meant}
-            cards = [card for card in cards if card.subject.casefold() in own]
-        cards += await self._once_about(subject)
-        numbers = await self._turns_naming(subject, cards) if turns else {}
-        touched = {*numbers, *(card.session_id for card in cards)}
-        # A note without its words would be empty: forget it whole.
-        notes = [r.id for r in await self._store.sessions() if r.is_note and r.id in touched]
-        return {
-            "cards": list(dict.fromkeys(c.id for c in cards if c.session_id not in notes)),
-            "turns": _places({id: own for id, own in numbers.items() if id not in notes}),
-            "sessions": notes,
-            "subjects": meant,
-        }
 
-    async def _once_about(self, subject: str) -> list[Card]:
-        """The cards that named the subject before they were corrected."""
-        known = (await self._store.look()).corrections
-        named = [c for c in known if subject.casefold() in c.before.text.casefold()]
-        ids = {corrections_of(each.original, known)[-1].after.id for each in named}
-        return [c for id in sorted(ids) for c in await self._store.cards(CardFilter(id=id))]
-
-    async def _turns_naming(self, subject: str, cards: Sequence[Card]) -> dict[str, set[int]]:
-        """The turns of the cards, and all turns that name the subject, with or without cards."""
-        numbers = await self._turns_of(cards)
-        for passage in await places_naming(self._store, subject):
-            numbers.setdefault(passage.session_id, set()).add(passage.turn)
-        for id, turns in (await named_waiting(self._store, subject)).items():
-            numbers.setdefault(id, set()).update(turns)
-        return numbers
-
-    async def _turns_of(self, cards: Sequence[Card]) -> dict[str, set[int]]:
-        """The turns that cards rest on, except for forgotten ones."""
-        numbers: dict[str, set[int]] = {}
-        for card in cards:
-            numbers.setdefault(card.session_id, set()).update(card.turns)
-        sessions = await self._store.texts(list(numbers))
-        return {
-            id: {n for n in numbers[id] if n <= len(session.turns) and session.turn(n).text}
-            for id, session in sessions.items()
-        }
-
-    # ------------------------------------------------------------ expiry
-
-    async def expiring(self, retention: Retention, at: datetime) -> Preview:
-        """Sessions that are too old, and the words of others that have their cards."""
-        records = await self._store.sessions()
-        old = [record for record in records if retention.expired(record.at, at, record.until)]
-        words = [
-            record
-            for record in records
-            if record not in old
-            and record.state.settled
-            and record.tokens  # its words are still there
-            and not record.is_note  # its words are the memory itself
-            and retention.words_expired(record.at, at)
-        ]
-        forgotten = Forgotten(
-            cards=sum(record.cards for record in old),
-            sessions=len(old),
-            turns=sum(record.turns for record in (*old, *words)),
+async def find(store: Store, language: Language, target: Target) -> tuple[str, Found]:
+    """The target's name for the certificate, and what there is to forget."""
+    kind = target.kind
+    turns = None if target.turns is None else as_flag(target.turns, "turns")
+    if kind == "subject":
+        subject = as_subject(as_text(target.subject, "subject"))
+        # The name is forgotten: a hash stands for it.
+        found = await _about(store, language, subject, turns=turns is not False)
+        return f"subject {digest(subject)}", found
+    if kind in ("period", "everything"):
+        first, last = as_day(target.since, "since"), as_day(target.until, "until")
+        days = first or date.min, last or date.max
+        ids = [r.id for r in await store.sessions() if days[0] <= r.at.date() <= days[1]]
+        name = f"period {first or ''}/{last or ''}" if kind == "period" else kind
+        return name, {"sessions": ids, "everything": target.everything}
+    if kind == "key":
+        key = as_text(target.key, "key")
+        if not await store.texts([NOTE + key]):
+            raise no_note(key)
+        return f"note {key}", {"sessions": [NOTE + key]}
+    id = as_id(getattr(target, kind), kind)
+    if kind == "session":
+        await session_in(store, id)
+        return f"session {id}", {"sessions": [id]}
+    if (place := quote_place(id)) is not None:
+        return f"{kind} {id}", {"turns": [place]}
+    if kind == "turn":
+        raise InputError(
+            f"{id!r} does not name a turn: write the session's id and the turn's number, such as "
+            "s12#3."
         )
-        return Preview(forgotten=forgotten, sessions=tuple(old), words=tuple(words))
-
-    async def expire(self, retention: Retention, at: datetime) -> Forgotten:
-        """Forgets what is older than the retention allows."""
-        for left in range(_ATTEMPTS - 1, -1, -1):
-            found = await self.expiring(retention, at)
-            if not found.sessions and not found.words:
-                break
-            try:
-                removed = await self._store.forget(
-                    sessions=[record.id for record in found.sessions],
-                    words=[record.id for record in found.words],
-                )
-                return removed.forgotten
-            except NotInMemory:  # some of it was forgotten or replaced meanwhile
-                if not left:
-                    raise
-        return Forgotten()
+    cards = [await card_in(store, id)]
+    return f"card {id}", {"cards": [id], "turns": await _turns_of(store, cards) if turns else []}
 
 
-def _includes(target: Target, record: SessionRecord) -> bool:
-    if target.kind in ("session", "note"):
-        return record.id == (NOTE if target.kind == "note" else "") + target.name
-    day = record.at.date()
-    return (target.since or day) <= day <= (target.until or day)
+async def _about(store: Store, language: Language, subject: str, *, turns: bool) -> Found:
+    """All that `about` finds, and with `turns` the turns of its cards and all that name it. The
+    user's name stands for the subject "User" too."""
+    names = await read_names(store, language)
+    meant = [subject, USER] if names.include(subject) else [subject]
+    cards = await cards_about(store, subject, names)
+    if not words.content_stems(subject):
+        # A common word such as "Will" is in cards about others too.
+        own = {name.casefold() for name in meant}
+        cards = [card for card in cards if card.subject.casefold() in own]
+    cards += await _once_about(store, subject)
+    places: set[Place] = set()
+    if turns:
+        places.update(await _turns_of(store, cards))
+        places.update((each.session_id, each.turn) for each in await places_naming(store, subject))
+        places.update(await named_waiting(store, subject))
+    touched = {id for id, _ in places} | {card.session_id for card in cards}
+    # A note without its words would be empty: forget it whole.
+    notes = [r.id for r in await store.sessions() if r.is_note and r.id in touched]
+    return {
+        "cards": list(dict.fromkeys(c.id for c in cards if c.session_id not in notes)),
+        "turns": sorted((id, number) for id, number in places if id not in notes),
+        "sessions": notes,
+        "subjects": meant,
+    }
+
+
+async def _once_about(store: Store, subject: str) -> list[Card]:
+    """The cards that named the subject before they were corrected."""
+    known = (await store.look()).corrections
+    named = [c for c in known if subject.casefold() in c.before.text.casefold()]
+    ids = {corrections_of(each.original, known)[-1].after.id for each in named}
+    return [card for id in sorted(ids) for card in await store.cards(CardFilter(id=id))]
+
+
+async def _turns_of(store: Store, cards: Sequence[Card]) -> list[Place]:
+    """The turns that cards rest on, except for forgotten ones."""
+    sessions = await store.texts(list({card.session_id for card in cards}))
+    places = {(card.session_id, number) for card in cards for number in card.turns}
+    return sorted(
+        (id, number)
+        for id, number in places
+        if id in sessions
+        and number <= len(sessions[id].turns)
+        and not sessions[id].turn(number).forgotten
+    )
+
+
+# ---------------------------------------------------------------- preview and erasure
+
+
+async def preview(store: Store, found: Found) -> Preview:
+    removed = await store.forget(**found, dry_run=True)
+    whole = set(found.get("sessions", ()))
+    return Preview(
+        forgotten=removed.forgotten,
+        cards=tuple(removed.cards),
+        sessions=tuple(each for each in await store.sessions() if each.id in whole),
+        turns=tuple(f"{id}#{number}" for id, number in found.get("turns", ())),
+    )
+
+
+async def forget(store: Store, name: str, found: Found, at: datetime, *, verify: bool) -> Forgotten:
+    """`verify`: with a certificate for this target. NotForgotten if anything is left."""
+    removed = await store.forget(**found, dry_run=True) if verify else None
+    done = (await store.forget(**found)).forgotten
+    words.stem.cache_clear()
+    if removed is None:
+        return done
+    return done.model_copy(
+        update={"certificate": await _certificate(store, name, removed, done, at)}
+    )
+
+
+async def _certificate(
+    store: Store, name: str, removed: Removed, done: Forgotten, at: datetime
+) -> Certificate:
+    texts = [*removed.texts, *(f"{subject} {fact}" for subject, fact in removed.facts)]
+    # A store keeps subject and fact apart. Extractors write them with a bar.
+    forms = [form for s, fact in removed.facts for form in (fact, f"{s} | {fact}")]
+    searched = await store.remains([*texts, *forms], removed.vectors)
+    if searched.remains:
+        raise NotForgotten(
+            "It is forgotten, but its words or vectors are still found in "
+            f"{', '.join(searched.remains)}: remove them there."
+        )
+    return Certificate(
+        space=store.space,
+        target=name,
+        at=at,
+        **done.model_dump(include={"cards", "sessions", "turns", "quarantined"}),
+        vectors=sum(map(len, removed.vectors)),
+        digests=tuple(sorted({digest(text) for text in texts})),
+        held={digest(texts[n]): where for n, where in searched.held.items() if n < len(texts)},
+        files=_file_names(searched.files),
+        unsearched=_file_names(searched.unsearched),
+        tables=searched.tables,
+        bytes=searched.bytes,
+    )
+
+
+def _file_names(paths: Iterable[str]) -> tuple[str, ...]:
+    """Without their folders: a certificate may leave this machine."""
+    return tuple(PurePath(path).name for path in paths)
 
 
 def digest(text: str) -> str:
@@ -277,12 +210,40 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def _places(numbers: Mapping[str, set[int]]) -> list[Place]:
-    return [(id, number) for id, turns in numbers.items() for number in sorted(turns)]
+# ---------------------------------------------------------------- expiry
 
 
-def _day(value: date | str | None) -> date | None:
-    try:
-        return None if value is None else as_time(value).date()
-    except InvalidSession as error:
-        raise InputError(f"since= and until= must be days, such as 2024-05-20. {error}") from None
+async def expiring(store: Store, retention: Retention, at: datetime) -> Preview:
+    """Sessions that are too old, and the words of others that have their cards."""
+    records = await store.sessions()
+    old = [record for record in records if retention.expired(record.at, at, record.until)]
+    words = [
+        record
+        for record in records
+        if record not in old
+        and record.state.settled
+        and record.tokens  # its words are still there
+        and not record.is_note  # its words are the memory itself
+        and retention.words_expired(record.at, at)
+    ]
+    forgotten = Forgotten(
+        cards=sum(record.cards for record in old),
+        sessions=len(old),
+        turns=sum(record.turns for record in (*old, *words)),
+    )
+    return Preview(forgotten=forgotten, sessions=tuple(old), words=tuple(words))
+
+
+async def expire(store: Store, retention: Retention, at: datetime) -> Forgotten:
+    """Forgets what is older than the retention allows."""
+    for left in range(_ATTEMPTS - 1, -1, -1):
+        found = await expiring(store, retention, at)
+        if not found.sessions and not found.words:
+            break
+        sessions, words = ([r.id for r in records] for records in (found.sessions, found.words))
+        try:
+            return (await store.forget(sessions=sessions, words=words)).forgotten
+        except NotInMemory:  # some of it was forgotten or replaced meanwhile
+            if not left:
+                raise
+    return Forgotten()

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from justmem import embed
+from justmem import embed, forget
 from justmem.domain import (
     KINDS,
     STATUSES,
@@ -33,7 +33,7 @@ from justmem.domain import (
 from justmem.edits import corrections, notes
 from justmem.edits.change_log import check, entries
 from justmem.errors import InputError
-from justmem.forget import Forgetting, as_target
+from justmem.forget import Target
 from justmem.intake.redaction import Redaction
 from justmem.intake.sessions import Day, When, as_time
 from justmem.parts import Parts
@@ -70,7 +70,6 @@ class StoredMemory:
         self.parts = parts
         self._store = store
         self._redaction = Redaction(parts.redact)
-        self._forgetting = Forgetting(store, parts.clock, parts.language)
         self._origin = Origin()
         self._bound = False  # whether the store is known to hold vectors of the embedder
 
@@ -249,41 +248,24 @@ class StoredMemory:
 
         `verify` searches everywhere for the forgotten text and adds a certificate. NotForgotten
         if any of it is found."""
-        what = as_target(
-            card=card, turn=turn, session=session, subject=subject, since=since, until=until,
-            everything=everything, turns=turns, key=key,
-        )  # fmt: skip
-        return await self._forgetting.forget(what, verify=as_flag(verify, "verify"))
+        target = Target(card, turn, session, subject, key, since, until, everything, turns)
+        name, found = await forget.find(self._store, self.parts.language, target)
+        verify = as_flag(verify, "verify")
+        return await forget.forget(self._store, name, found, self._time(), verify=verify)
 
-    async def preview_forget(
-        self,
-        *,
-        card: str | None = None,
-        turn: str | None = None,
-        session: str | None = None,
-        subject: str | None = None,
-        key: str | None = None,
-        since: Day = None,
-        until: Day = None,
-        everything: bool = False,
-        turns: bool | None = None,
-    ) -> Preview:
-        """What `forget` would forget. Nothing changes."""
-        what = as_target(
-            card=card, turn=turn, session=session, subject=subject, since=since, until=until,
-            everything=everything, turns=turns, key=key,
-        )  # fmt: skip
-        preview = await self._forgetting.preview(what)
-        return (await self._names()).shown(preview)
+    async def preview_forget(self, /, **target: Any) -> Preview:
+        """What `forget` with the same arguments would forget. Nothing changes."""
+        _, found = await forget.find(self._store, self.parts.language, Target(**target))
+        return (await self._names()).shown(await forget.preview(self._store, found))
 
     async def expiring(self, *, at: When = None) -> Preview:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""
-        return await self._forgetting.expiring(self.parts.retention, self._time(at))
+        return await forget.expiring(self._store, self.parts.retention, self._time(at))
 
     async def expire(self, *, at: When = None) -> Forgotten:
         """Forgets what is older than `retention` allows at that time, on disk too; default: now.
         Questions do not find it even before that."""
-        return await self._forgetting.expire(self.parts.retention, self._time(at))
+        return await forget.expire(self._store, self.parts.retention, self._time(at))
 
     # ------------------------------------------------------------ the whole space
 

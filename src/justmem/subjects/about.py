@@ -42,6 +42,7 @@ from justmem.ports import (
     CardFilter,
     Filter,
     Language,
+    Place,
     SearchLimits,
     Store,
     View,
@@ -128,14 +129,16 @@ async def places_naming(store: Store, subject: str) -> list[Passage]:
     return list({(one.session_id, one.turn): one for one in named.passages.values()}.values())
 
 
-async def named_waiting(store: Store, subject: str) -> dict[str, list[int]]:
-    """The turns that name it in sessions that wait for their cards, by session."""
+async def named_waiting(store: Store, subject: str) -> list[Place]:
+    """The turns that name it in sessions that wait for their cards."""
     wanted = set(content_stems(subject))
     ids = [record.id for record in await store.sessions() if wanted and not record.state.settled]
-    return {
-        id: [n for n, t in enumerate(session.turns, 1) if wanted <= set(content_stems(t.text))]
+    return [
+        (id, number)
         for id, session in (await store.texts(ids)).items()
-    }
+        for number, turn in enumerate(session.turns, 1)
+        if wanted <= set(content_stems(turn.text))
+    ]
 
 
 # ---------------------------------------------------------------- one card
