@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from justmem.errors import JustMemError, ModelError, ModelNonsense
 from justmem.ports import Completion, Embedder, LanguageModel, Prompt, Reranker, Store, Vectors
 from justmem.runtime import tokens
 
-T = TypeVar("T")
 Scores = NDArray[np.float32]
 
 # Set aside for work that has no limit of its own, where the day has one.
@@ -49,12 +48,10 @@ class Tally:
         start = time.perf_counter()
         try:
             yield
-        except JustMemError as error:
-            self.calls += error.calls
-            error.calls = tuple(self.calls)
-            raise
         except BaseException as error:
             self.calls += getattr(error, "calls", ())
+            if isinstance(error, JustMemError):
+                error.calls = tuple(self.calls)
             raise
         finally:
             spent = time.perf_counter() - start
@@ -112,16 +109,6 @@ def _usage(model: str, items: int, tokens: int, start: float) -> Usage:
     return Usage(model=model, items=items, tokens=tokens, seconds=seconds)
 
 
-async def _uncancelled(work: Coroutine[Any, Any, T]) -> T:
-    """Finishes the work, then raises the cancellation: a ledger entry must be complete."""
-    task = asyncio.create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
-
-
 class Ledger:
     """The tokens that a space spends each day. They are in its store, so that the daily limit holds
     over all processes. `clock` tells the day."""
@@ -155,7 +142,12 @@ class Ledger:
             if tally.abandoned and limit is not None:
                 spent = max(spent, limit)
             if spent or held:
-                await _uncancelled(self._enter(day, spent, held, session))
+                entry = asyncio.create_task(self._enter(day, spent, held, session))
+                try:
+                    await asyncio.shield(entry)
+                except asyncio.CancelledError:  # finish the entry first
+                    await asyncio.wait({entry})
+                    raise
 
     async def _enter(self, day: date, spent: int, held: int, session: str | None) -> None:
         try:
@@ -166,32 +158,22 @@ class Ledger:
                 self._released.notify_all()
 
     async def _hold(self, day: date, day_tokens: int, wish: int) -> int:
+        """Reserves what is left of the day. Other work of this process will release most of its
+        reservation: while there is some, waits until the whole wish can be reserved."""
         async with self._released:
             while True:
-                held = await self._reserved(day, wish, day_tokens)
-                # Other work of this process will release most of its reservation: wait for it.
+                least = wish if self._held else 0
+                work = self._store.spend(day, reserve=wish, limit=day_tokens, least=least)
+                reserving = asyncio.ensure_future(work)
+                try:
+                    held = await asyncio.shield(reserving)
+                except asyncio.CancelledError:
+                    await self._store.spend(day, reserve=-await reserving)
+                    raise
                 if held == wish or not self._held:
                     self._held += held
                     return held
                 await self._released.wait()
-
-    async def _reserved(self, day: date, wish: int, limit: int) -> int:
-        """Reserves what is left of the day. All or nothing while other work of this process has a
-        reservation."""
-        least = wish if self._held else 0
-        done = 0
-
-        async def reserve() -> None:
-            nonlocal done
-            done = await self._store.spend(day, reserve=wish, limit=limit, least=least)
-
-        try:
-            await _uncancelled(reserve())
-        except asyncio.CancelledError:
-            if done:
-                await _uncancelled(self._store.spend(day, reserve=-done))
-            raise
-        return done
 
 
 _LEAST_SHARE = 0.5  # a reported count below this share of our own is replaced by our own
@@ -201,10 +183,44 @@ _LEAST_LENGTH = 20_000  # characters that any reply may have
 
 
 async def complete(model: LanguageModel, prompt: Prompt, notes: list[str]) -> Completion:
-    """Adds to `notes` what is unusual about the cost."""
-    with _count_failures(model.name, prompt, notes):
+    """Adds to `notes` what is unusual about the cost. An error carries the call."""
+    try:
         completion = await model.complete(prompt)
-    return _check_completion(completion, prompt, notes)
+    except ModelError as error:
+        error.calls = tuple(check_usage(call, prompt, None, notes) for call in error.calls)
+        raise
+    except JustMemError:
+        raise
+    except BaseException as error:  # a cancellation, or an error of another library
+        _attach(error, after=[_broken_off(model, prompt, error)])
+        raise
+    longest = max(_LEAST_LENGTH, _CHARACTERS_PER_TOKEN * prompt.max_tokens)
+    text = completion.text[:longest]
+    call = check_usage(completion.call, prompt, text, notes)
+    if len(completion.text) > longest:
+        raise ModelNonsense(
+            f"The model's reply to the {prompt.stage} call is longer than {longest:,} characters, "
+            f"where {prompt.max_tokens:,} tokens were allowed: it was not read. Try again, or use "
+            "another model.",
+            call,
+        )
+    if prompt.limit is not None and call.counted > prompt.limit:
+        notes.append(
+            f"the {prompt.stage} call used {call.counted} tokens, {prompt.limit} were allowed"
+        )
+    return dataclasses.replace(completion, call=call)
+
+
+def _broken_off(model: LanguageModel, prompt: Prompt, error: BaseException) -> Call:
+    return Call(
+        stage=prompt.stage,
+        model=model.name,
+        tokens_in=prompt.tokens,
+        tokens_out=0,
+        undelivered=prompt.max_tokens,
+        estimated=True,
+        error=f"broken off ({type(error).__name__})",
+    )
 
 
 @contextmanager
@@ -217,61 +233,8 @@ def carrying(calls: Sequence[Call]) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def _count_failures(model: str, prompt: Prompt, notes: list[str]) -> Iterator[None]:
-    try:
-        yield
-    except ModelError as error:
-        error.calls = tuple(check_usage(call, prompt, None, notes) for call in error.calls)
-        raise
-    except JustMemError:
-        raise
-    except BaseException as error:  # a cancellation, or an error of another library
-        reason = f"broken off ({type(error).__name__})"
-        _attach(error, after=[_interrupted(model, prompt, reason)])
-        raise
-
-
 def _attach(error: BaseException, before: Sequence[Call] = (), after: Sequence[Call] = ()) -> None:
     error.calls = (*before, *getattr(error, "calls", ()), *after)  # type: ignore[attr-defined]
-
-
-def _interrupted(model: str, prompt: Prompt, error: str) -> Call:
-    return Call(
-        stage=prompt.stage,
-        model=model,
-        tokens_in=prompt.tokens,
-        tokens_out=0,
-        undelivered=prompt.max_tokens,
-        estimated=True,
-        error=error,
-    )
-
-
-def _longest_reply(prompt: Prompt) -> int:
-    """In characters."""
-    return max(_LEAST_LENGTH, _CHARACTERS_PER_TOKEN * prompt.max_tokens)
-
-
-def _too_long(prompt: Prompt, call: Call) -> ModelNonsense:
-    return ModelNonsense(
-        f"The model's reply to the {prompt.stage} call is longer than {_longest_reply(prompt):,} "
-        f"characters, where {prompt.max_tokens:,} tokens were allowed: it was not read. "
-        "Try again, or use another model.",
-        call,
-    )
-
-
-def _check_completion(completion: Completion, prompt: Prompt, notes: list[str]) -> Completion:
-    text = completion.text[: _longest_reply(prompt)]
-    call = check_usage(completion.call, prompt, text, notes)
-    if len(text) < len(completion.text):
-        raise _too_long(prompt, call)
-    if prompt.limit is not None and call.counted > prompt.limit:
-        notes.append(
-            f"the {prompt.stage} call used {call.counted} tokens, {prompt.limit} were allowed"
-        )
-    return dataclasses.replace(completion, call=call)
 
 
 def check_usage(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> Call:
