@@ -96,8 +96,10 @@ def test_logits_of_any_size_become_probabilities() -> None:
 A, B = "a", "b"
 
 
-def chosen(cards: list[Card], scores: list[float], count: int, discount: float) -> list[int]:
-    return rank.places(np.array(scores, np.float32), cards, count, discount)
+def chosen(
+    cards: list[Card], scores: list[float], count: int, discount: float, far: float = 9.0
+) -> list[int]:
+    return rank.places(np.array(scores, np.float32), cards, count, discount, far)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +122,15 @@ def test_a_card_of_a_places_turns_takes_no_place() -> None:
     assert chosen(cards, [4.0, 3.0, 2.0, 1.0], 3, 0.0) == [0, 2, 3]
 
 
+def test_cards_far_below_the_best_are_not_chosen_after_the_first_four() -> None:
+    cards = [card_told(session, 1) for session in "abcdef"]
+    assert chosen(cards, [9.0, 3.0, 2.0, 1.0, 0.9, 0.8], 6, 0.0, far=4.0) == [0, 1, 2, 3]
+    assert chosen(cards, [9.0, 8.0, 7.0, 6.0, 5.0, 4.9], 6, 0.0, far=4.0) == [0, 1, 2, 3, 4]
+
+
 def read_with(cards: list[Card], scores: list[float], places: list[int], gap: float) -> list[int]:
-    return rank.around(places, np.array(scores, np.float32), cards, len(places), gap)
+    least = sorted(scores)[-len(places)] - gap if places else 0.0
+    return rank.around(places, np.array(scores, np.float32), cards, least, 6)
 
 
 def test_cards_near_a_place_are_read_with_the_nearest_place() -> None:

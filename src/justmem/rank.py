@@ -18,7 +18,7 @@ from justmem.ports import Vectors
 Scores = NDArray[np.float32]
 
 _SUPPORT = 3  # cards of a session that lift each other
-_NEAR = 6  # turns between a place and a card that is read with it
+_LEAST_PLACES = 4  # cards that are chosen however low their scores are
 _MOST_AROUND = 1.5  # cards around a place, on average over all places
 _LEAST_CHANCE = 1e-9
 
@@ -103,44 +103,41 @@ def probability(logits: Scores) -> Scores:
 # ---------------------------------------------------------------- places
 
 
-def places(scores: Scores, cards: Sequence[Card], count: int, discount: float) -> list[int]:
+def places(
+    scores: Scores, cards: Sequence[Card], count: int, discount: float, far: float
+) -> list[int]:
     """Chooses up to `count` cards, best first. Each card already chosen from a session lowers the
-    score of its remaining cards by `discount`. Skips a card whose turns all belong to one chosen
-    card."""
+    score of its remaining cards by `discount`. After a few cards, those whose score is more than
+    `far` below the best are not chosen. Skips a card whose turns all belong to one chosen card."""
     left = np.argsort(-scores, kind="stable").tolist()
+    least = scores[left[0]] - far if left else 0.0
     chosen: list[int] = []
-    held: list[set[int]] = []
     times: Counter[str] = Counter()
     while left and len(chosen) < count:
-        best = max(left, key=lambda i: scores[i] - discount * times[cards[i].session_id])
+        worth = {i: scores[i] - discount * times[cards[i].session_id] for i in left}
+        best = max(left, key=lambda i: worth[i])
+        if len(chosen) >= _LEAST_PLACES and worth[best] < least:
+            break
         left.remove(best)
         session, turns = cards[best].session_id, set(cards[best].turns)
-        if any(
-            cards[i].session_id == session and turns <= known
-            for i, known in zip(chosen, held, strict=True)
-        ):
-            continue
-        chosen.append(best)
-        held.append(turns)
-        times[session] += 1
+        if not any(cards[i].session_id == session and turns <= set(cards[i].turns) for i in chosen):
+            chosen.append(best)
+            times[session] += 1
     return chosen
 
 
 def around(
-    chosen: Sequence[int], scores: Scores, cards: Sequence[Card], count: int, gap: float
+    chosen: Sequence[int], scores: Scores, cards: Sequence[Card], least: float, turns: int
 ) -> list[int]:
-    """Each chosen card, followed by other cards of nearby turns, best first. Their scores are at
-    most `gap` below that of the `count`-th best card. They are at most 1.5 times as many as the
-    chosen cards."""
-    order = np.argsort(-scores, kind="stable").tolist()
+    """Each chosen card, followed by other cards that score at least `least` and are at most so many
+    turns away, best first. They are at most 1.5 times as many as the chosen cards."""
     near: dict[int, list[int]] = {place: [place] for place in chosen}
-    least = scores[order[:count][-1]] - gap if order else 0.0
     left = int(_MOST_AROUND * len(chosen))
-    for index in order:
+    for index in np.argsort(-scores, kind="stable").tolist():
         if scores[index] < least or not left:
             break
         place = min(chosen, key=lambda one: _turns_apart(cards[one], cards[index]))
-        if index not in near and _turns_apart(cards[place], cards[index]) <= _NEAR:
+        if index not in near and _turns_apart(cards[place], cards[index]) <= turns:
             near[place].append(index)
             left -= 1
     return [index for each in near.values() for index in each]

@@ -21,6 +21,8 @@ from justmem.runtime.validation import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 2  # times as many cards by meaning are candidates for a remark
+_NEAR = 6  # turns between a chosen card and a card that is read with it
+_NEAR_REMARK = 1  # the same for a remark
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
 
@@ -148,16 +150,19 @@ class Retrieval:
         """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
         in `also` are for the answer too."""
         with tally.stage("select"):
-            scores, reranked = await self._scores(pool, asked.plan.operation == "reply", tally)
+            remark, weights = asked.plan.operation == "reply", self._weights
+            scores, reranked = await self._scores(pool, remark, tally)
             count = where.limit or self._parts.budget.cards
             order = np.argsort(-scores, kind="stable").tolist()
             chosen = read = order[:count]
             if not self._is_paper:
-                chosen = read = rank.places(scores, pool.cards, count, self._weights.session)
-            if not self._is_paper and not where.limit:  # a limit is for all that is read
-                spread = asked.plan.spans_sessions
-                gap = self._weights.around_spread if spread else self._weights.around
-                read = rank.around(chosen, scores, pool.cards, count, gap)
+                chosen = rank.places(scores, pool.cards, count, weights.session, weights.far)
+                read = chosen
+            if not self._is_paper and not where.limit and order:  # a limit is for all that is read
+                gap = weights.around_spread if asked.plan.spans_sessions else weights.around
+                least = max(scores[order[:count][-1]] - gap, scores[order[0]] - weights.far)
+                turns = _NEAR_REMARK if remark else _NEAR
+                read = rank.around(chosen, scores, pool.cards, least, turns)
         signals = {**pool.signals, "cosine": pool.cosines}
         ranked = [
             Candidate.trusted(

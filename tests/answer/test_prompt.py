@@ -13,7 +13,7 @@ async def test_the_block_has_the_date_and_dated_and_sourced_lines(make: Make) ->
     await memory.remember_many(HISTORY)
     evidence = await memory.recall("What did my gravel bike cost?", at="2024-06-01T12:00")
     lead, opening, *lines, closing = evidence.prompt().splitlines()
-    assert lead.startswith("The current date is Saturday 2024-06-01.")
+    assert lead.startswith("Today is Saturday 2024-06-01.")
     mark = re.fullmatch(r"<memory-(\d{9})>", opening)
     assert mark
     assert closing == f"</memory-{mark[1]}>"

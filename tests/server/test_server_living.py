@@ -54,7 +54,7 @@ def test_recall_gives_a_block_for_a_prompt(ana: httpx.Client) -> None:
     ana.post("sessions/chat/turns", params={"wait": True}, json=given)
     asked = {"question": "Where did Mira move?", "at": "2024-06-01", "prompt": 300}
     prompt = ana.post("recall", json=asked).json()["prompt"]
-    assert "The current date is Saturday 2024-06-01." in prompt
+    assert "Today is Saturday 2024-06-01." in prompt
     assert "2024-05-01 [chat]\n#1 Mira: I moved to Porto." in prompt
 
 

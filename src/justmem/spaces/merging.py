@@ -37,7 +37,8 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
         for space, one in all
     ]
     scores = _scores(first, [one for _, one in all], cards, profile)
-    chosen = rank.places(scores, cards, budget.cards, profile.weights.session) if all else []
+    weights = profile.weights
+    chosen = rank.places(scores, cards, budget.cards, weights.session, weights.far)
     return SpacesEvidence(
         question=first.question,
         at=max(evidence.at for evidence in found.values()),
