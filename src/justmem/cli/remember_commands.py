@@ -64,10 +64,7 @@ def remember(
     readings = [_read(name, at, zone) for name in files]
     sessions = [session for reading in readings for session in reading.sessions]
     problems = [problem for reading in readings for problem in reading.problems]
-    skipped = sum((Counter(reading.skipped) for reading in readings), Counter[str]())
-    for reading in readings:
-        for note in reading.notes:
-            say(note)
+    skipped = sum((reading.skipped for reading in readings), Counter[str]())
     if skipped:
         named = ", ".join(amount(count, name) for name, count in skipped.most_common())
         say(f"Not imported: {named}.")
