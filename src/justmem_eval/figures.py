@@ -25,36 +25,9 @@ from justmem_eval.results import Measured
 from justmem_eval.settings import Settings
 
 # Figures that a document may need.
-_PUBLISHED = (
-    "turn.ten.fraction",
-    "turn.read.fraction",
-    "turn.spanning.fraction",
-    "session.ten.fraction",
-    "session.read.fraction",
-    "sessions_at_5.any",
-    "sessions_at_5.all",
-    "source_hit",
-    "answers.rests",
-    "answers.misled",
-    "answers.words",
-    "costs.cards_read",
-    "costs.turns_at_10",
-    "costs.turns_claimed",
-    "costs.nothing_read",
-    "tokens.evidence",
-)
-# Beside these, of a system in a process of its own.
-_OF_PROCESS = (
-    "by_words.turn.ten.fraction",
-    "by_words.session.ten.fraction",
-    "calls.construction",
-    "calls.planning",
-    "tokens.construction",
-    "tokens.planning",
-    "process.build_cpu_s",
-    "process.ask_cpu_ms",
-    "process.disk_kb",
-    "process.peak_mb",
+_PUBLISHED = re.compile(
+    r"(by_words\.)?(turn|session)\.(ten|read)\.fraction|sessions_at_5\.(any|all)|source_hit"
+    r"|(answers|costs|process)\..+|(calls|tokens)\.(construction|planning|evidence)"
 )
 _MARKED = re.compile(r"(<!-- figure: (?P<name>\S+) -->\**)(?P<number>\d[\d,]*(?:\.\d+)?)")
 
@@ -106,8 +79,7 @@ def publish(path: Path, given: Settings, found: Measured) -> None:
 
 
 def of_run(found: Measured) -> Figures:
-    names = (*_PUBLISHED, *(_OF_PROCESS if found["process.peak_mb"].n else ()))
-    return {name: found[name] for name in names}
+    return {name: each for name, each in found.figures.items() if _PUBLISHED.fullmatch(name)}
 
 
 def filled(text: str, figures: Mapping[str, Published]) -> str:

@@ -26,7 +26,6 @@ from justmem_eval.text import content, fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
 _LONGEST = 200  # tokens of a reply
-_KEYS = ("verdict", "label", "result", "judgment", "judgement")
 _RIGHT = frozenset({"correct", "yes", "right", "true"})
 _WRONG = frozenset({"wrong", "incorrect", "no", "false"})
 
@@ -105,18 +104,15 @@ def _prompt(system: str, shown: Mapping[str, str], schema: dict[str, object]) ->
 
 
 def parse(text: str) -> bool | None:
-    """The verdict, if the reply is one and nothing else: a JSON object with one, or one word.
+    """The verdict, if the reply is one and nothing else: a JSON object with it, or one word.
     "incorrect" is not "correct"."""
     try:
         value: Any = json.loads(text)
     except ValueError:
         value = text
     if isinstance(value, Mapping):
-        given = [value[key] for key in _KEYS if key in value]
-        value = given[0] if len(given) == 1 else None
-    if isinstance(value, bool):
-        return value
-    word = value.strip(" \n\t.!\"'*`").lower() if isinstance(value, str) else ""
+        value = value.get("verdict")
+    word = str(value).strip(" \n\t.!\"'*`").lower()
     return True if word in _RIGHT else False if word in _WRONG else None
 
 

@@ -1,8 +1,8 @@
-"""A loopback proxy in front of the model server: the same meter for every system.
+"""A loopback proxy in front of the model server: the same meter for all systems of others.
 
-Each system talks to a lane of its own, `http://127.0.0.1:PORT/LANE/v1`. Usage comes from the
-server's reply; where it gives none, the texts are counted with o200k_base and the call is marked
-as estimated.
+Each history of a system has a lane of its own, `http://127.0.0.1:PORT/LANE/v1`. Usage comes from
+the server's reply. Where it gives none, the texts are counted with o200k_base and the call is
+marked as estimated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -29,32 +28,22 @@ _PATIENCE = 600.0  # seconds for one request
 _LONGEST_REPLY = 4096  # tokens, where a request sets no limit
 
 
-@dataclass
 class Meter:
-    """`url(lane)` is a base URL for one system. `used(lane)` is what it took so far."""
+    """`url(lane)` is a base URL for one history. `used(lane)` is what it took so far."""
 
-    upstream: str
-    cap: Cap = field(default_factory=lambda: Cap(None))
-    root: str = ""  # the URL of the proxy
-    capped: set[str] = field(default_factory=set)
-    _used: dict[str, Usage] = field(default_factory=dict)
-    _running: Counter[str] = field(default_factory=Counter)
-    _last: dict[str, float] = field(default_factory=dict)  # when a request last began or ended
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self.root = ""  # the URL of the proxy
+        self._used: dict[str, Usage] = {}
+        self._running: Counter[str] = Counter()
+        self._last: dict[str, float] = {}  # when a request last began or ended
+        self._lock = threading.Lock()
 
-    def url(self, lane: str, *, capped: bool = False) -> str:
-        """`capped`: calls of this lane are checked against the cap here, because its caller does
-        not do it."""
-        if capped:
-            self.capped.add(lane)
+    def url(self, lane: str) -> str:
         return f"{self.root}/{lane}/v1"
 
-    def lanes(self) -> dict[str, Usage]:
-        with self._lock:
-            return dict(self._used)
-
     def used(self, lane: str) -> Usage:
-        return self.lanes().get(lane, Usage())
+        with self._lock:
+            return self._used.get(lane, Usage())
 
     def last(self, lane: str) -> float:
         """When the lane was last seen at work, by the monotonic clock."""
@@ -78,37 +67,37 @@ class Meter:
 
 
 @contextmanager
-def metering(upstream: str, cap: Cap | None = None) -> Iterator[Meter]:
+def metering(upstream: str, cap: Cap) -> Iterator[Meter]:
     """Runs the proxy in front of `upstream`, a base URL that ends in /v1."""
-    meter = Meter(upstream.rstrip("/"), cap or Cap(None))
+    meter = Meter()
     here = httpx.URL(upstream).host in ("127.0.0.1", "localhost", "::1")
 
     def reply(request: Request) -> Respond:
         lane, _, path = request.path.lstrip("/").partition("/")
-        most = _most(request.body) if lane in meter.capped else 0
+        most, use = _most(request.body), Usage()
         try:
-            meter.cap.reserve(most)
+            cap.reserve(most)
         except CapReached as error:
             return _refusal(429, str(error))
-        respond, use = forward(lane, path.removeprefix("v1"), request)
-        meter.cap.settle(most, use.tokens if lane in meter.capped else 0)
+        try:
+            with meter.at_work(lane):
+                respond = forward(path.removeprefix("v1"), request)
+            use = counted(path, request.body, respond.status, respond.body)
+        finally:
+            cap.settle(most, use.tokens)
         if request.method == "POST":
             meter.add(lane, use)
         return respond
 
-    def forward(lane: str, path: str, request: Request) -> tuple[Respond, Usage]:
+    def forward(path: str, request: Request) -> Respond:
         headers = {name: value for name, value in request.headers.items() if name not in _HOP}
+        url = upstream.rstrip("/") + path
         try:
-            with meter.at_work(lane):
-                found = client.request(
-                    request.method, meter.upstream + path, content=request.raw, headers=headers
-                )
+            found = client.request(request.method, url, content=request.raw, headers=headers)
         except httpx.HTTPError as error:
-            refused = _refusal(502, f"The model server: {error}")
-            return refused, counted(path, request.body, 502, b"")
+            return _refusal(502, f"The model server: {error}")
         kept = {name: found.headers[name] for name in _KEPT if name in found.headers}
-        respond = Respond(found.content, found.status_code, kept)
-        return respond, counted(path, request.body, found.status_code, found.content)
+        return Respond(found.content, found.status_code, kept)
 
     with httpx.Client(timeout=_PATIENCE, trust_env=not here) as client, serve(reply) as meter.root:
         yield meter
@@ -168,10 +157,10 @@ def _usage(body: bytes) -> tuple[int, int] | None:
 
 
 def _most(asked: Any) -> int:
-    if not isinstance(asked, dict):
+    if not isinstance(asked, dict) or "messages" not in asked:
         return 0
     longest = asked.get("max_completion_tokens") or asked.get("max_tokens") or _LONGEST_REPLY
-    return _texts(asked, "messages") + (int(longest) if "messages" in asked else 0)
+    return _texts(asked, "messages") + int(longest)
 
 
 def _texts(asked: Any, name: str) -> int:

@@ -191,21 +191,16 @@ class SampledModel:
         return await self._inner.complete(prompt, sample=self._sample)
 
 
-def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> KeptModel:
+def model(spec: str, replies: Path, cap: Cap) -> KeptModel:
     """What `spec` names, each reply kept in `replies`. `recorded:FILE` replays the replies of an
-    earlier run. `base_url` sends the calls through the meter."""
+    earlier run."""
     if spec.startswith(RECORDED):
         path = Path(spec.removeprefix(RECORDED))
         if not (known := Replies(path)).model:
             raise InvalidSetting(f"{path} holds no recorded replies.")
         return KeptModel(known.model, known.context, known, cap)
-    name, _, _ = spec.partition("@")
-    settings = config.load()
-    if base_url:  # the meter passes the key on to the server that `spec` names
-        settings = config.load(api_key=providers.key_for(providers.parse(spec, "model"), settings))
-    inner = providers.build_model(f"{name}@{base_url}" if base_url else spec, settings)
-    if inner is None:
-        raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")
+    inner = providers.build_model(spec, config.load())
+    assert inner is not None  # only for `rules`
     return KeptModel(inner.name, inner.context, Replies(replies), cap, inner)
 
 

@@ -22,14 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from justmem.config import providers
 from justmem.errors import InputError, JustMemError, ModelError
 from justmem_eval import models
 from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.judging import Judging, corrected, judges, planted
-from justmem_eval.meter import Meter, metering
-from justmem_eval.models import RECORDED, Cap, CapReached, KeptModel, Replies
+from justmem_eval.meter import metering
+from justmem_eval.models import Cap, CapReached, KeptModel, Replies
 from justmem_eval.records import (
     CORRECTED,
     Built,
@@ -41,15 +40,13 @@ from justmem_eval.records import (
     Record,
     Retrieved,
     Verdict,
-    write_json,
 )
 from justmem_eval.settings import BATCH, Settings, parse, pin
 from justmem_eval.systems import Answer, Retrieve, System
 from justmem_eval.systems.justmem import JustMem, build_embedder
-from justmem_eval.systems.peer import Peer
+from justmem_eval.systems.peer import Peer, server_of
 from justmem_eval.systems.plain import NaiveRag, Plain, nothing, read, whole_history
 
-OPENAI = "https://api.openai.com/v1"
 T = TypeVar("T", bound=Record)
 M = TypeVar("M")  # an opened memory
 OnProgress = Callable[[str, int, int], None]  # stage, done, of
@@ -66,62 +63,38 @@ async def run(
     """`cache` keeps vectors and replies that other runs may share; runs that share a `ledger`
     share one cap."""
     cap = Cap(given.cap, ledger or folder / "spent.txt")
-    with _metered(given, cap) as meter:
-        reader = "reader" if given.is_peer else given.system  # beside a peer's own lane
-        model = _model(given.model, cache, cap, meter, reader)
-        judged_by = _model(given.judge, cache, cap, meter, "judge")
-        by = judges(given.benchmark.name, judged_by) if judged_by is not None else []
-        pin(given, {judge.name: judge.instruction for judge in by}, folder)
-        system = _system(given, model, folder, cache, meter)
-        try:
+    model, judge = (_model(spec, cache, cap) for spec in (given.model, given.judge))
+    by = judges(given.benchmark.name, judge) if judge is not None else []
+    pin(given, {each.name: each.instruction for each in by}, folder)
+    try:
+        with _system(given, model, folder, cache, cap) as system:
             await _Run(system, model, given, by, Files(folder), progress)()
-        finally:
-            for each in (model, judged_by):
-                if isinstance(each, BatchModel):
-                    await each.close()
-            if meter is not None:
-                lanes = meter.lanes().items()
-                write_json(folder / "meter.json", {lane: used.model_dump() for lane, used in lanes})
+    finally:
+        for each in (model, judge):
+            if isinstance(each, BatchModel):
+                await each.close()
+
+
+def _model(spec: str, cache: Path, cap: Cap) -> KeptModel | None:
+    replies = cache / "replies.jsonl"
+    if spec.startswith(BATCH):
+        return BatchModel(spec, Replies(replies), cap, cache / "batches.jsonl")
+    return None if spec == "rules" else models.model(spec, replies, cap)
 
 
 @contextmanager
-def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
-    server = _server(given.model) or _server(given.judge)
-    if server is None:
-        yield None
-        return
-    with metering(server, cap) as meter:
-        yield meter
-
-
-def _server(spec: str) -> str | None:
-    """The server of a model, where the meter can stand in front of it."""
-    if spec.startswith((BATCH, RECORDED)):
-        return None
-    parsed = providers.parse(spec, "model")
-    return parsed.url or OPENAI if parsed.scheme == "openai" else None
-
-
-def _model(spec: str, cache: Path, cap: Cap, meter: Meter | None, lane: str) -> KeptModel | None:
-    if spec == "rules":
-        return None
-    if spec.startswith(BATCH):
-        return BatchModel(spec, Replies(cache / "replies.jsonl"), cap, cache / "batches.jsonl")
-    metered = meter is not None and _server(spec) == meter.upstream
-    url = meter.url(lane) if meter is not None and metered else None
-    return models.model(spec, cache / "replies.jsonl", cap, base_url=url)
-
-
 def _system(
-    given: Settings, model: KeptModel | None, folder: Path, cache: Path, meter: Meter | None
-) -> System:
+    given: Settings, model: KeptModel | None, folder: Path, cache: Path, cap: Cap
+) -> Iterator[System]:
     if given.is_peer:
-        return Peer(given, folder, meter)
-    if given.system == "justmem":
-        return JustMem(given, model, folder / "memories", cache)
-    if given.system == "naive_rag":
-        return Plain(NaiveRag(build_embedder(parse(given.switches), cache)))
-    return Plain(whole_history if given.system == "fulltext" else nothing)
+        with metering(server_of(given), cap) as meter:
+            yield Peer(given, folder, meter)
+    elif given.system == "justmem":
+        yield JustMem(given, model, folder / "memories", cache)
+    elif given.system == "naive_rag":
+        yield Plain(NaiveRag(build_embedder(parse(given.switches), cache)))
+    else:
+        yield Plain(whole_history if given.system == "fulltext" else nothing)
 
 
 @dataclass(frozen=True, slots=True)

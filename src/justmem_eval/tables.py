@@ -39,7 +39,6 @@ _RECALLS = (
     ("Cards", "costs.cards_read", False),
     ("Turns", "costs.turns_claimed", False),
 )
-_JUDGES = ("strict", "lenient")
 
 
 def recalls(found: Mapping[str, Measured], words: Mapping[str, Figures] = {}) -> Grid:
@@ -66,21 +65,16 @@ def _recall(figures: Figures) -> list[str]:
 def judged(found: Mapping[str, Measured]) -> Grid:
     """The same answers by both judges, with the judges' errors on planted answers, and by the
     corrected answer key."""
-    headings = ["", ""]
-    for name in _JUDGES:
-        headings += [name.capitalize(), "accepts wrong", "refuses right"]
-    headings += ["Corrected key", "corrected"]
+    headings = ["Strict", "accepts wrong", "refuses right", "Lenient", "accepts wrong"]
+    headings += ["refuses right", "Corrected key", "corrected"]
     rows = []
     for each in found.values():
         row = [TITLES.get(each.benchmark, each.benchmark), each.titled()]
-        for name in _JUDGES:
-            row.append(each[f"judge.{name}.accuracy"].spread())
-            row += [
-                str(each[f"judge.{name}.{error}"]) for error in ("accepts_wrong", "refuses_right")
-            ]
-        row += [each["accuracy.corrected"].spread(), each["corrections"].short(0)]
-        rows.append(row)
-    return Grid("Judges and answer keys", headings, rows)
+        for judge in ("judge.strict", "judge.lenient"):
+            row.append(each[f"{judge}.accuracy"].spread())
+            row += [str(each[f"{judge}.{name}"]) for name in ("accepts_wrong", "refuses_right")]
+        rows.append([*row, each["accuracy.corrected"].spread(), each["corrections"].short(0)])
+    return Grid("Judges and answer keys", ["", "", *headings], rows)
 
 
 def all_figures(found: Measured) -> Grid:
@@ -95,17 +89,8 @@ def all_figures(found: Measured) -> Grid:
 
 # ---------------------------------------------------------------- the paper's tables
 
-# In the paper's order: Table 1 to Table 8.
-NAMES = (
-    "main",
-    "granularity",
-    "breadth",
-    "fidelity",
-    "allocation",
-    "transfer",
-    "memory",
-    "replay",
-)
+_REFERENCE = tomllib.loads(files("justmem_eval").joinpath("reference.toml").read_text("utf-8"))
+NAMES = tuple(_REFERENCE)  # in the paper's order: Table 1 to Table 8
 NUMBERED = ", ".join(f"{number} ({name})" for number, name in enumerate(NAMES, 1))
 
 # The paper's column -> (heading, our figure, what it is multiplied by, decimal places). Tokens are
@@ -181,11 +166,7 @@ def table(name: str) -> Table:
         name = NAMES[int(name) - 1]
     if name not in NAMES:
         raise InvalidSetting(f"The paper has no table {name!r}. Its tables are {NUMBERED}.")
-    entry = tomllib.loads(files("justmem_eval").joinpath("reference.toml").read_text("utf-8"))[name]
-    number = NAMES.index(name) + 1
-    if name == "main":
-        lines = [_line(part["benchmark"], row) for part in entry for row in part["rows"]]
-        return Table(title=f"Table {number}: Main comparison", lines=tuple(lines))
+    entry = _REFERENCE[name]
     lines = [
         _line(benchmark, {**row, **row.get(benchmark, {})}, entry.get("category"))
         for benchmark in entry["benchmarks"]
@@ -193,7 +174,7 @@ def table(name: str) -> Table:
     ]
     first = {"benchmark": entry["benchmarks"][0]}
     return Table(
-        title=f"Table {number}: {entry['title']}",
+        title=f"Table {NAMES.index(name) + 1}: {entry['title']}",
         lines=tuple(lines),
         pairs=tuple(Pair.model_validate({**first, **pair}) for pair in entry.get("p", ())),
     )

@@ -11,6 +11,7 @@ import pytest
 from justmem.runtime import tokens
 from justmem_eval.loopback import Respond, chat_body, serve_openai
 from justmem_eval.meter import Meter, counted, metering
+from justmem_eval.models import Cap
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 WORDS = "Tomas adopted a greyhound called Biscuit."
@@ -64,7 +65,7 @@ def test_requests_for_vectors_are_no_calls_of_the_model() -> None:
         Respond({"data": [], "usage": {"prompt_tokens": 7}}),
         Respond({"error": {"message": "no"}}, status=500),
     ]
-    with serve_openai(replies) as served, metering(served.url) as meter:
+    with serve_openai(replies) as served, metering(served.url, Cap(None)) as meter:
         post(meter, "peer", "chat/completions")
         post(meter, "peer", "embeddings")
         post(meter, "peer", "chat/completions")

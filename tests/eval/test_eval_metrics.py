@@ -157,11 +157,11 @@ def test_flips_count_only_questions_that_both_have_a_verdict_for() -> None:
     [
         ('{"verdict": "correct"}', True),
         ('{"verdict": "wrong"}', False),
-        ('{"label": "CORRECT"}', True),
+        ('{"verdict": "CORRECT"}', True),
         ("Correct.", True),
         ("incorrect", False),
         ("The answer is correct.", None),
-        ('{"verdict": "correct", "label": "wrong"}', None),
+        ('{"label": "correct"}', None),
         ('{"verdict": "mostly"}', None),
         ("[1, 2", None),
     ],

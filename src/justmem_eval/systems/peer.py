@@ -47,17 +47,24 @@ from justmem_eval.text import count
 
 NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos", "mem0", "mempalace")
 ADAPTERS = Path(__file__).parent.parent / "peers"
+_OPENAI = "https://api.openai.com/v1"
 _LONGEST_LINE = 64 * 1024 * 1024
 
 
+def server_of(given: Settings) -> str:
+    """The model server of a peer, which the meter stands in front of."""
+    parsed = providers.parse(given.model, "model")
+    if parsed.scheme != "openai" or not given.peer.python:
+        raise InvalidSetting(
+            f"{given.system} runs in an environment of its own: install it as its authors say, "
+            "name that environment's Python with --python, and a model with --model openai:NAME."
+        )
+    return parsed.url or _OPENAI
+
+
 class Peer:
-    def __init__(self, given: Settings, folder: Path, meter: Meter | None) -> None:
+    def __init__(self, given: Settings, folder: Path, meter: Meter) -> None:
         name, peer = given.system, given.peer
-        if meter is None or not peer.python:
-            raise InvalidSetting(
-                f"{name} runs in an environment of its own: install it as its authors say, name "
-                "that environment's Python with --python, and a model with --model openai:NAME."
-            )
         script = peer.adapter or ADAPTERS / f"{name}_adapter.py"
         if not script.is_file():
             raise InvalidSetting(f"There is no adapter for {name!r}: known are {', '.join(NAMES)}.")
@@ -164,7 +171,7 @@ class Process:
         for a build. Starting it and opening the memory do not count for a question."""
         if self._process is not None and self._process.returncode is None:
             return self._cpu
-        url = self._peer.meter.url(self._lane, capped=True)
+        url = self._peer.meter.url(self._lane)
         settings = {**self._peer.settings, "base_url": url, "folder": str(self.folder)}
         try:
             await self._spawn()
