@@ -24,7 +24,7 @@ from justmem.server import card_routes, metrics, session_routes, space_routes
 from justmem.server.mcp import HttpTools
 from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem, respond
-from justmem.server.proxy import chat
+from justmem.server.proxy import routes as chat_routes
 from justmem.server.proxy.upstreams import Upstreams
 from justmem.server.requests import ThisKey, ThisServer
 from justmem.server.state import Server
@@ -96,7 +96,7 @@ def api(server: Server) -> FastAPI:
         session_routes.router,
         card_routes.question_router,
         card_routes.router,
-        chat.router,
+        chat_routes.router,
         statistics,
     ):
         app.include_router(router, dependencies=[_KEY])

@@ -1,7 +1,8 @@
 """Chat URLs that remember: recall before, forward, remember after.
 
-chat.py          the URLs, and one chat: recall, budget, forward, remember
+routes.py        the URLs
+chat.py          one chat: recall, budget, forward, remember
 formats.py       what differs between the three chat formats
 upstreams.py     the servers behind, which headers pass, and the mask for their secrets
-costs.py         the tokens of a chat under the daily limit
+costs.py         the tokens of a chat
 """

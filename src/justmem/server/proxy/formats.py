@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,8 @@ Body = dict[str, Any]
 _INSTRUCTIONS = ("system", "developer")
 # Claude Code adds its own remarks to the user's message, as parts that begin like this.
 _NOT_SAID = ("<system-reminder>", "<local-command-", "<command-")
+_LABELS = ("id", "call_id", "type", "role", "status", "signature")
+_UNREADABLE = (ValueError, RecursionError)  # the latter: nesting made to do harm
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,50 @@ class Format:
     add_note: Callable[[Body, str], None]
     read: Callable[[Reply, Mapping[str, Any]], None]
     anthropic: bool = False
+
+    def reply(self, content: bytes) -> Reply:
+        """A reply that did not stream."""
+        reply = Reply(complete=True)
+        try:
+            data = json.loads(content)
+        except _UNREADABLE:
+            reply.written.append(content.decode("utf-8", "replace"))
+        else:
+            if isinstance(data, Mapping):
+                self.read(reply, data)
+        return reply
+
+    def read_lines(self, reply: Reply, lines: bytes) -> None:
+        """Lines of an event stream."""
+        for line in lines.split(b"\n"):
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data == b"[DONE]":
+                reply.complete = True
+                continue
+            try:
+                event = json.loads(data) if data else None
+            except _UNREADABLE:
+                continue
+            if isinstance(event, Mapping):
+                self.read(reply, event)
+
+
+def strings_in(value: Any) -> Iterator[tuple[str, str]]:
+    """All texts in a JSON value, each with the name of its field."""
+    left = [("", value)]
+    while left:
+        name, each = left.pop()
+        if isinstance(each, str):
+            yield name, each
+        elif isinstance(each, Mapping):
+            left += reversed([*each.items()])
+        elif isinstance(each, list):
+            left += [(name, inner) for inner in reversed(each)]
+
+
+def _written(value: Any) -> list[str]:
+    """What the model wrote in a part of a reply, also the arguments of tool calls."""
+    return [text for name, text in strings_in(value) if name not in _LABELS]
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
@@ -133,10 +180,7 @@ def _completions_read(reply: Reply, data: Mapping[str, Any]) -> None:
             continue
         if choice.get("index", 0) == 0:
             reply.texts += _strings(message, ["content"])
-        reply.written += _strings(message, [name for name in message if name != "role"])
-        for call in _dicts(message.get("tool_calls")):
-            if isinstance(function := call.get("function"), Mapping):
-                reply.written += _strings(function, function)
+        reply.written += _written(message)
 
 
 COMPLETIONS = Format("chat/completions", _completions_note, _completions_read)
@@ -159,7 +203,7 @@ def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
     reply.complete = reply.complete or kind in _ENDS
     if output := _dicts(whole.get("output")):  # all of it: the pieces are in there again
         reply.texts = [_text(one.get("content")) for one in output if one.get("type") == "message"]
-        reply.written = [*reply.texts, *(str(each.get("arguments", "")) for each in output)]
+        reply.written = _written(output)
 
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
@@ -182,16 +226,11 @@ def _messages_read(reply: Reply, data: Mapping[str, Any]) -> None:
     reply.complete = reply.complete or data.get("type") == "message_stop"
     if isinstance(begun := data.get("message"), Mapping):
         data = begun
-    if isinstance(delta := data.get("delta"), Mapping):
-        texts = _strings(delta, _WRITTEN)
-        reply.written += texts
-        reply.texts += texts if delta.get("type") == "text_delta" else []
-    for block in _dicts(data.get("content")):
-        reply.written += [*_strings(block, _WRITTEN), str(block.get("input", ""))]
-        if block.get("type") == "text":
-            reply.texts += _strings(block, ["text"])
+    for part in _dicts([data.get("delta"), *_dicts(data.get("content"))]):
+        reply.written += _written(part)
+        if part.get("type") in ("text", "text_delta"):
+            reply.texts += _strings(part, ["text"])
     _read_usage(reply, data.get("usage"))
 
 
-_WRITTEN = ("text", "thinking", "partial_json")
 MESSAGES = Format("messages", _messages_note, _messages_read, anthropic=True)

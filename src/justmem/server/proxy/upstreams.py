@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from urllib.parse import quote, unquote, urlsplit
 
 import httpx
@@ -27,6 +27,7 @@ _KEPT_BACK = {
     *("content-length", "content-encoding", "date", "server", "set-cookie", "alt-svc"),
 }
 _SHORTEST = 8  # shorter secrets are placeholders such as "none", and may be words of a reply
+_MOST_QUESTIONS = 1000
 
 
 class SecretMask:
@@ -49,7 +50,7 @@ class SecretMask:
         return self.bytes(text.encode()).decode()
 
 
-def upstream_secrets(url: str, key: str | None) -> list[str]:
+def upstream_secrets(url: str, key: str) -> list[str]:
     """The key, and the user and password that the address may contain."""
     parts = urlsplit(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -57,60 +58,48 @@ def upstream_secrets(url: str, key: str | None) -> list[str]:
     return [secret for secret in (key, password, basic) if secret]
 
 
-class Upstreams:
-    """`openai` and `anthropic` are None if the setting names no such server."""
+class Upstream:
+    """One server. `setting` names its address in [server]."""
 
-    def __init__(self, settings: Settings) -> None:
-        secrets: list[str] = []
+    def __init__(
+        self, settings: Settings, setting: str, key: SecretStr | None, header: str, prefix: str = ""
+    ) -> None:
+        url: str | None = getattr(settings.server, setting)
+        self._setting = setting
+        self.is_set = url is not None
+        secret = "" if key is None else key.get_secret_value()
+        headers = {"accept-encoding": "identity"}  # the proxy reads the reply
+        if secret:
+            headers[header] = prefix + secret
+        self._client = httpx.AsyncClient(
+            base_url="" if url is None else checked_url(url),
+            headers=headers,
+            timeout=httpx.Timeout(30.0, connect=10.0, read=settings.server.request_seconds),
+            limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
+            trust_env=not is_local(url or ""),
+        )
+        self._mask = SecretMask(upstream_secrets(url or "", secret))
+        self._questions: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-        def client(url: str | None, key: SecretStr | None, header: str, prefix: str = "") -> _Known:
-            if url is None:
-                return None
-            secret = None if key is None else key.get_secret_value()
-            secrets.extend(upstream_secrets(url, secret))
-            headers = {"accept-encoding": "identity"}  # the proxy reads the reply
-            checked = checked_url(url)
-            return httpx.AsyncClient(
-                base_url=checked,
-                headers=headers if secret is None else headers | {header: prefix + secret},
-                timeout=httpx.Timeout(30.0, connect=10.0, read=settings.server.request_seconds),
-                limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
-                trust_env=not is_local(checked),
-            )
+    def check(self) -> None:
+        if not self.is_set:
+            detail = f"The chat proxy is not set up: name an `{self._setting}` in [server]."
+            raise HTTPException(404, detail)
 
-        openai, anthropic = settings.server.upstream, settings.server.anthropic_upstream
-        self.openai = client(openai, settings.upstream_key, "authorization", "Bearer ")
-        self.anthropic = client(anthropic, settings.anthropic_upstream_key, "x-api-key")
-        self.mask = SecretMask(secrets)
-        # The question that a response answered, by its space and id
-        self.questions: OrderedDict[tuple[str, str], str] = OrderedDict()
+    async def close(self) -> None:
+        await self._client.aclose()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for client in filter(None, (self.openai, self.anthropic)):
-                await stack.enter_async_context(client)
-            yield
-
-    def check(self, anthropic: bool) -> httpx.AsyncClient:
-        client = self.anthropic if anthropic else self.openai
-        if client is None:
-            name = "anthropic_upstream" if anthropic else "upstream"
-            raise HTTPException(404, f"The chat proxy is not set up: name an `{name}` in [server].")
-        return client
-
-    async def send(
-        self, request: Request, path: str, content: bytes, *, anthropic: bool
-    ) -> httpx.Response:
-        client = self.check(anthropic)
+    async def send(self, request: Request, path: str, content: bytes) -> httpx.Response:
         given = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
         headers = {name: value for name, value in given.items() if value.isascii()}
         if content:
             headers["content-type"] = "application/json"
         url = httpx.URL(path, query=request.url.query.encode() or None)
-        sent = client.build_request(request.method, url, content=content or None, headers=headers)
+        sent = self._client.build_request(
+            request.method, url, content=content or None, headers=headers
+        )
         try:
-            return await client.send(sent, stream=True)
+            return await self._client.send(sent, stream=True)
         except httpx.TransportError as error:
             raise ModelUnavailable(
                 f"The chat server behind this one does not answer ({type(error).__name__}): "
@@ -119,7 +108,7 @@ class Upstreams:
 
     async def read(self, answer: httpx.Response) -> bytes:
         try:
-            return self.mask.bytes(await answer.aread())
+            return self._mask.bytes(await answer.aread())
         except httpx.TransportError:
             raise ModelUnavailable("The chat server stopped in the middle of its answer.") from None
         except httpx.DecodingError:
@@ -127,17 +116,53 @@ class Upstreams:
         finally:
             await answer.aclose()
 
+    async def lines(self, answer: httpx.Response) -> AsyncIterator[bytes]:
+        """Only whole lines: a secret may be split between two chunks."""
+        rest = b""
+        async for chunk in answer.aiter_bytes():
+            lines, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline:
+                yield self._mask.bytes(lines) + newline
+        if rest:
+            yield self._mask.bytes(rest)
+
     def headers(self, answer: httpx.Response) -> dict[str, str]:
         return {
-            name: self.mask.text(value)
+            name: self._mask.text(value)
             for name, value in answer.headers.items()
-            if name not in _KEPT_BACK and value.isascii() and self.mask.text(name) == name
+            if name not in _KEPT_BACK and value.isascii() and self._mask.text(name) == name
         }
 
-    async def pass_through(self, request: Request, path: str, *, anthropic: bool) -> Response:
-        answer = await self.send(request, path, await request.body(), anthropic=anthropic)
+    async def pass_through(self, request: Request, path: str) -> Response:
+        self.check()
+        answer = await self.send(request, path, await request.body())
         content = await self.read(answer)
         return Response(content, answer.status_code, self.headers(answer))
 
+    # ------------------------------------------------------------ responses that are continued
 
-_Known = httpx.AsyncClient | None
+    def answered(self, space: str, response_id: str, question: str) -> None:
+        """Notes the question that a response answered."""
+        if response_id:
+            self._questions[space, response_id] = question
+            while len(self._questions) > _MOST_QUESTIONS:
+                self._questions.popitem(last=False)
+
+    def question(self, space: str, response_id: object) -> str:
+        """The question of an earlier response, or an empty text."""
+        return self._questions.get((space, str(response_id)), "")
+
+
+class Upstreams:
+    def __init__(self, settings: Settings) -> None:
+        key, other = settings.upstream_key, settings.anthropic_upstream_key
+        self.openai = Upstream(settings, "upstream", key, "authorization", "Bearer ")
+        self.anthropic = Upstream(settings, "anthropic_upstream", other, "x-api-key")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self.openai.close()
+            await self.anthropic.close()

@@ -1,0 +1,95 @@
+"""The URLs of the chat proxy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Request
+from starlette.responses import Response
+
+from justmem.server.access import SpaceAccess
+from justmem.server.proxy.chat import Chat
+from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES, Format
+from justmem.server.proxy.upstreams import Upstreams
+from justmem.server.requests import SpaceHeader, key_of, server_of, space_for
+
+router = APIRouter(tags=["chat"], default_response_class=Response)
+
+SessionHeader = Annotated[
+    str | None,
+    Header(alias="x-justmem-session", description="Names the conversation. Default: the day."),
+]
+_ASKED = [{"role": "user", "content": "What should I ride on Tuesday?"}]
+_CLAUDE = {"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": _ASKED}
+ChatIn = Annotated[dict[str, Any], Body(examples=[{"model": "gpt-4.1-mini", "messages": _ASKED}])]
+ResponseIn = Annotated[dict[str, Any], Body(examples=[{"model": "gpt-4.1-mini", "input": "Hello"}])]
+MessageIn = Annotated[dict[str, Any], Body(examples=[_CLAUDE])]
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The upstream's answer, as it is. X-JustMem-Receipt says what memory "
+        "added; X-JustMem-Error, that it could not.",
+        "content": {"application/json": {}, "text/event-stream": {}},
+    }
+}
+
+
+@router.post("/v1/chat/completions", responses=_ANSWER)
+async def chat(
+    body: ChatIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
+) -> Response:
+    """Recalls what bears on the last message, adds it as a fenced system note of at most
+    `note_tokens`, forwards to the upstream, and remembers the message and the reply. A key that
+    may only read recalls and does not remember. The chat must fit what is left of the space's
+    `day_tokens`."""
+    return await _forward(COMPLETIONS, body, request, space, session)
+
+
+@router.post("/v1/responses", responses=_ANSWER)
+async def respond(
+    body: ResponseIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
+) -> Response:
+    """The same for OpenAI's responses: the note comes after the instructions."""
+    return await _forward(RESPONSES, body, request, space, session)
+
+
+@router.post("/v1/messages", responses=_ANSWER)
+async def message(
+    body: MessageIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
+) -> Response:
+    """The same for Anthropic's messages: the note is last in `system`. Needs
+    `anthropic_upstream`."""
+    return await _forward(MESSAGES, body, request, space, session)
+
+
+@router.post("/v1/messages/count_tokens")
+async def count(body: MessageIn, request: Request) -> Response:
+    """Passes through."""
+    return await _upstreams(request).anthropic.pass_through(request, "messages/count_tokens")
+
+
+@router.get("/v1/models")
+async def models(request: Request) -> Response:
+    """Passes through."""
+    known = _upstreams(request)
+    upstream = known.openai if known.openai.is_set else known.anthropic
+    return await upstream.pass_through(request, "models")
+
+
+def _upstreams(request: Request) -> Upstreams:
+    known = request.app.state.upstreams
+    assert isinstance(known, Upstreams)
+    return known
+
+
+async def _forward(
+    format: Format,
+    body: dict[str, Any],
+    request: Request,
+    space: str | None,
+    session: str | None,
+) -> Response:
+    server, key, known = server_of(request), key_of(request), _upstreams(request)
+    upstream = known.anthropic if format.anthropic else known.openai
+    upstream.check()
+    access = SpaceAccess(server, key, space_for(key, space)).check("read")
+    return await Chat(access, format, upstream, request, body, session).response()
