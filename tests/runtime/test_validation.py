@@ -114,10 +114,11 @@ async def test_a_number_is_an_id_unless_it_is_no_name_any_more(make: Make) -> No
 
 
 def test_small_answers_are_sent_at_once() -> None:
-    """asyncio switches Nagle's delay off only on sockets that name their protocol: with it every
-    answer on a kept connection waits for the client's delayed acknowledgement."""
-    with listening("127.0.0.1", 0) as bound:
-        assert bound.proto == socket.IPPROTO_TCP
+    """With Nagle's delay, an answer on a kept connection waits for the client's acknowledgement."""
+    with listening("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize("host", ["\0", "\ud800"])

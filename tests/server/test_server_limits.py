@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,8 @@ import httpx
 import pytest
 
 from justmem import open_async
-from justmem.config import ServerSettings
 from justmem.errors import TooMany
-from justmem.server.access_keys import Limits
+from justmem.server.access_keys import Rates
 from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from servers import Running, serve, until
 from stories import BIKE, RUN
@@ -32,25 +29,25 @@ ANSWER = {"answer": "It cost 1,450 euros.", "used": ["1"], "sufficient": True}
 
 def test_a_bucket_empties_and_fills_again() -> None:
     now = 0.0
-    limits = Limits(ServerSettings(rate=2, burst=3), clock=lambda: now)
+    rates = Rates(2, 3, clock=lambda: now)
     for _ in range(3):
-        limits.admit("a")
+        rates.admit("a")
     with pytest.raises(TooMany) as caught:
-        limits.admit("a")
+        rates.admit("a")
     assert caught.value.after == pytest.approx(0.5)
-    limits.admit("b")  # another key has a bucket of its own
+    rates.admit("b")  # another key has a bucket of its own
     now = 0.5
-    limits.admit("a")
+    rates.admit("a")
     now = 100.0
     for _ in range(3):
-        limits.admit("a")
+        rates.admit("a")
     with pytest.raises(TooMany):
-        limits.admit("a")
+        rates.admit("a")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    tight = "body_bytes = 20000\nclient_seconds = 1\nasks = 2\nrate = 1000"
+    tight = "body_bytes = 20000\nclient_seconds = 1\nrate = 1000"
 
     def slow(request: Request) -> Respond:
         return Respond(chat_body(ANSWER), delay=1.0)
@@ -78,17 +75,6 @@ def test_a_key_over_its_rate_is_told_when_to_retry(tmp_path: Path) -> None:
         assert int(last.headers["retry-after"]) >= 1
         with running.client(running.key("ana")) as other:
             assert other.get("/v1/spaces").status_code == 200
-
-
-async def test_a_key_has_a_limited_number_of_questions_at_once(server: Running) -> None:
-    headers = {"authorization": f"Bearer {server.key('ana')}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as client:
-        asks = [client.post("/v1/spaces/ana/ask", json=ASKED, timeout=30) for _ in range(5)]
-        answers = await asyncio.gather(*asks)
-        statuses = sorted(answer.status_code for answer in answers)
-        assert statuses == [200, 200, 429, 429, 429]
-        again = await client.post("/v1/spaces/ana/recall", json=ASKED)
-        assert again.status_code == 200
 
 
 # ---------------------------------------------------------------- bodies
@@ -185,27 +171,6 @@ def test_an_answer_is_counted_although_its_reader_left(server: Running) -> None:
     assert "Traceback" not in server.log
 
 
-def test_a_client_that_stops_reading_is_disconnected(server: Running) -> None:
-    long = {**RUN, "id": "long", "turns": [{"role": "user", "text": "word " * 3000}]}
-    with server.client(server.key("big")) as client:
-        for number in range(40):
-            client.post(
-                "/v1/spaces/big/sessions?wait=true",
-                json={**long, "id": f"long{number}"},
-            ).raise_for_status()
-    with connected(server) as stuck:
-        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        key = server.key("big")
-        stuck.sendall(
-            f"GET /v1/spaces/big/export HTTP/1.1\r\nhost: {urlsplit(server.url).netloc}\r\n"
-            f"authorization: Bearer {key}\r\n\r\n".encode()
-        )
-        time.sleep(0.2)
-        with server.owner() as owner:  # meanwhile everyone else is served
-            assert owner.get("/v1/spaces/ana").status_code == 200
-        until(lambda: "/export" in server.log, 30)
-
-
 # ---------------------------------------------------------------- killed, and stopped
 
 
@@ -268,8 +233,7 @@ def test_a_full_queue_refuses_and_stores_nothing(tmp_path: Path) -> None:
 
 
 def test_a_failed_session_is_retried_on_request(tmp_path: Path) -> None:
-    refused = Respond({"error": "no"}, status=400)
-    replies = iter([refused] * 3)  # one for each form of the request
+    replies = iter([Respond({"error": "no"}, status=401)])
     cards = {"cards": ["User | bought a gravel bike | 2024-05-20 | completed | event | 1"]}
     with (
         serve_openai(lambda _: next(replies, Respond(chat_body(cards)))) as model,
@@ -278,7 +242,7 @@ def test_a_failed_session_is_retried_on_request(tmp_path: Path) -> None:
     ):
         done = owner.post("/v1/spaces/ana/sessions?wait=true", json=BIKE).json()
         assert done["state"] == "failed"
-        assert "does not accept the request" in done["reason"]
+        assert done["reason"]
         again = owner.post("/v1/spaces/ana/retry?session=bike")
         assert (again.status_code, again.json()) == (202, {"sessions": 1})
         until(lambda: state_of(running, "ana", "bike") == "stored")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,19 +33,14 @@ class SpaceAccess:
             raise KeyTooWeak(f"This needs a key with the right `{right}` for this space.")
         return self
 
-    def memory(self, *, create: bool = False) -> AbstractAsyncContextManager[AsyncMemory]:
-        return self.server.spaces.use(self.space, self.key.actor, create=create)
-
     @asynccontextmanager
-    async def asking(self) -> AsyncIterator[AsyncMemory]:
-        """Counts the question for its key, and the model calls of a question that fails."""
-        with self.server.limits.asking(self.key.id):
-            try:
-                async with self.memory() as memory:
-                    yield memory
-            except JustMemError as error:
-                self.server.metrics.receipt(Receipt(calls=error.calls))
-                raise
+    async def memory(self, *, create: bool = False) -> AsyncIterator[AsyncMemory]:
+        try:
+            async with self.server.spaces.use(self.space, self.key.actor, create=create) as memory:
+                yield memory
+        except JustMemError as error:
+            self.server.metrics.receipt(Receipt(calls=error.calls))  # of a question that failed
+            raise
 
     async def remember(
         self,

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,7 +20,6 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from justmem.config import ServerSettings
 from justmem.errors import InputError, InvalidFile, NotInMemory, TooMany
 from justmem.runtime import private_files
 
@@ -171,39 +169,25 @@ def _hash(secret: str, salt: str) -> str:
     return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
 
-class Limits:
-    """The limits for each key. `clock` counts seconds from any start."""
+class Rates:
+    """How often each key may send a request. A bucket of `burst` requests refills by `rate` per
+    second. `clock` counts seconds from any start."""
 
-    def __init__(
-        self, serving: ServerSettings, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._serving = serving
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.perf_counter):
+        self._rate = rate
+        self._burst = float(burst)
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}  # requests left, at this time
-        self._asking: Counter[str] = Counter()
 
     def admit(self, key: str) -> None:
-        """Counts one request. A bucket of `burst` refills by `rate` per second."""
-        now, burst, rate = self._clock(), float(self._serving.burst), self._serving.rate
-        left, at = self._buckets.get(key, (burst, now))
-        left = min(burst, left + (now - at) * rate)
+        """Counts one request."""
+        now = self._clock()
+        left, at = self._buckets.get(key, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
         if left < 1:
-            error = TooMany(f"This key sends more than {rate:g} requests per second: send fewer.")
-            error.after = (1 - left) / rate
+            error = TooMany(
+                f"This key sends more than {self._rate:g} requests per second: send fewer."
+            )
+            error.after = (1 - left) / self._rate
             raise error
         self._buckets[key] = (left - 1, now)
-
-    @contextmanager
-    def asking(self, key: str) -> Iterator[None]:
-        if self._asking[key] >= self._serving.asks:
-            error = TooMany(
-                f"This key already has {self._serving.asks} questions in progress, the most it may "
-                "have: wait for an answer first."
-            )
-            error.after = 1.0
-            raise error
-        self._asking[key] += 1
-        try:
-            yield
-        finally:
-            self._asking[key] -= 1

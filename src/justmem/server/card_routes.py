@@ -119,8 +119,7 @@ async def recall_spaces(body: RecallSpaces, server: ThisServer, key: ThisKey) ->
     """One ranking over several spaces, each card with its space. The key must open all of them."""
     for space in body.spaces:
         SpaceAccess(server, key, space).check("read")
-    with server.limits.asking(key.id):
-        found = await server.spaces.recall(**body.given("prompt"))
+    found = await server.spaces.recall(**body.given("prompt"))
     server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
     return SpacesEvidenceView.trusted(**dict(found), prompt_text=text)
@@ -129,7 +128,7 @@ async def recall_spaces(body: RecallSpaces, server: ThisServer, key: ThisKey) ->
 @question_router.post("/spaces/{space}/recall")
 async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     """The evidence for a question, without an answer."""
-    async with access.asking() as memory:
+    async with access.memory() as memory:
         found = await memory.recall(**body.given("prompt", "candidates"))
     access.server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
@@ -139,7 +138,7 @@ async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
 @question_router.post("/spaces/{space}/ask")
 async def ask(body: Question, access: ReadAccess) -> Answer:
     """An answer from memory, with citations and a receipt."""
-    async with access.asking() as memory:
+    async with access.memory() as memory:
         answer = await memory.ask(**body.given("candidates"))
     access.server.metrics.receipt(answer.receipt)
     return answer.model_copy(update={"evidence": body.shown(answer.evidence)})

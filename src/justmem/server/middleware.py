@@ -118,7 +118,7 @@ class Middleware:
                 "This needs a key: send `Authorization: Bearer jm_...`. The server's owner makes "
                 "one with `justmem keys add`."
             )
-        self._server.limits.admit(key.id)
+        self._server.rates.admit(key.id)
         return key
 
     async def _read(self, headers: Headers, scope: Scope, receive: Receive) -> Receive:

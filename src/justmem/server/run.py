@@ -11,7 +11,7 @@ import errno
 import logging
 import socket
 from contextlib import suppress
-from typing import Any
+from socket import AF_INET, AF_INET6
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -38,7 +38,7 @@ def run(server: Server) -> None:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=round(serving.grace_seconds),
         limit_concurrency=serving.connections + 100,
-        http=Connections(serving).protocol,  # type: ignore[arg-type]
+        http=limited_protocol(serving),
         lifespan="on",
         ws="none",
     )
@@ -50,90 +50,65 @@ def run(server: Server) -> None:
 
 def listening(host: str, port: int) -> socket.socket:
     """Bound here, so that an address in use is an OSError for the caller and no exit."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio turns off Nagle's algorithm and sends small answers at once.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
-    except TypeError:  # raised for a name that cannot be encoded
-        bound.close()
+        bound = socket.create_server((host, port), family=AF_INET6 if ":" in host else AF_INET)
+    except (TypeError, ValueError):  # a name that cannot be encoded
         raise OSError(errno.EADDRNOTAVAIL, "not the name of a host") from None
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # sends small answers at once
     return bound
 
 
-class Connections:
-    """The connections of one server."""
+def limited_protocol(serving: ServerSettings) -> type[H11Protocol]:
+    """The protocol of the connections of one server."""
+    idle: dict[H11Protocol, None] = {}  # oldest first
+    most = serving.connections
+    with suppress(ImportError):  # Windows
+        import resource
 
-    def __init__(self, serving: ServerSettings) -> None:
-        self.header_seconds = serving.header_seconds
-        self._most = serving.connections
-        with suppress(ImportError):  # Windows
-            import resource
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files != resource.RLIM_INFINITY:
+            most = min(most, max(100, files - _FILES))
 
-            files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            if files != resource.RLIM_INFINITY:
-                self._most = min(self._most, max(100, files - _FILES))
-        self._open: set[Connection] = set()
-        self.idle: dict[Connection, None] = {}  # oldest first
+    class Connection(H11Protocol):
+        deadline: asyncio.TimerHandle | None = None
 
-    def protocol(self, *args: Any, **named: Any) -> Connection:
-        """Called by uvicorn for each connection."""
-        return Connection(self, *args, **named)
+        @property
+        def busy(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
 
-    def join(self, new: Connection) -> None:
-        self._open.add(new)
-        self.idle[new] = None
-        if len(self._open) > self._most:
-            oldest = next(iter(self.idle))
-            oldest.transport.abort()
-            self.leave(oldest)
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.start()
+            idle[self] = None
+            if len(self.connections) > most:
+                oldest = next(iter(idle))
+                oldest.transport.abort()
+                del idle[oldest]
 
-    def leave(self, connection: Connection) -> None:
-        self.idle.pop(connection, None)
-        self._open.discard(connection)
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.busy:
+                self.stop()
+                idle.pop(self, None)
+            elif self.deadline is None:  # for the next request, or for a body that is not read
+                self.start()
 
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not self.busy and not self.transport.is_closing():
+                idle[self] = None
 
-class Connection(H11Protocol):
-    def __init__(self, connections: Connections, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._all = connections
-        self._deadline: asyncio.TimerHandle | None = None
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.stop()
+            idle.pop(self, None)
+            super().connection_lost(exc)
 
-    @property
-    def _busy(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+        def start(self) -> None:
+            self.deadline = self.loop.call_later(serving.header_seconds, self.transport.abort)
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._start()
-        self._all.join(self)
+        def stop(self) -> None:
+            if self.deadline is not None:
+                self.deadline.cancel()
+                self.deadline = None
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._busy:
-            self._stop()
-            self._all.idle.pop(self, None)
-        elif self._deadline is None:  # for the next request, or for a body that is not read
-            self._start()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self._busy and not self.transport.is_closing():
-            self._all.idle[self] = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
-        self._all.leave(self)
-        super().connection_lost(exc)
-
-    def _start(self) -> None:
-        self._deadline = self.loop.call_later(self._all.header_seconds, self.transport.abort)
-
-    def _stop(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    return Connection

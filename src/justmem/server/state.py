@@ -14,7 +14,7 @@ from justmem.config.providers import Report
 from justmem.errors import JustMemError
 from justmem.models.onnx import OnnxEmbedder, OnnxReranker
 from justmem.runtime import tokens
-from justmem.server.access_keys import OWNER, Key, Keys, Limits
+from justmem.server.access_keys import OWNER, Key, Keys, Rates
 from justmem.server.expiry_task import ExpiryTask
 from justmem.server.metrics import Metrics
 from justmem.spaces import Spaces
@@ -46,7 +46,7 @@ class Server:
         self.keys = keys
         self.sign_in: OAuth | None = None  # for MCP clients that have no key
         self.metrics = Metrics()
-        self.limits = Limits(self.serving)
+        self.rates = Rates(self.serving.rate, self.serving.burst)
         self.spaces = Spaces(
             settings.model_copy(update={"actor": settings.actor or "server"}),
             most_open=OPEN_SPACES,

@@ -73,11 +73,11 @@ class Tools:
 
     @asynccontextmanager
     async def memory(
-        self, context: Call, right: Right = "read", *, create: bool = False, asks: bool = False
+        self, context: Call, right: Right = "read", *, create: bool = False
     ) -> AsyncIterator[AsyncMemory]:
         async with (
             self._access(context, right) as access,
-            access.asking() if asks else access.memory(create=create) as memory,
+            access.memory(create=create) as memory,
         ):
             yield memory
 
@@ -91,7 +91,7 @@ class Tools:
         return SpaceAccess(self._server, key, space)
 
     async def recalled(self, context: Call, question: str, **options: Any) -> RecallResult:
-        async with self.memory(context, asks=True) as memory:
+        async with self.memory(context) as memory:
             found = await memory.recall(question, **options)
         self._server.metrics.receipt(found.receipt)
         return RecallResult(
@@ -140,7 +140,7 @@ class Tools:
         """Get one finished answer from memory with its quotes, or a refusal. Use it instead of
         recall only if the user wants proof: it may call a model. Arguments as in recall."""
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
-        async with self.memory(context, asks=True) as memory:
+        async with self.memory(context) as memory:
             answer = await memory.ask(question, at=at, plan=plan)
         self._server.metrics.receipt(answer.receipt)
         return AskResult(

@@ -105,7 +105,7 @@ class Chat:
         if self.question:
             started = time.perf_counter()
             try:
-                async with asyncio.timeout(_MEMORY_SECONDS), self.access.asking() as memory:
+                async with asyncio.timeout(_MEMORY_SECONDS), self.access.memory() as memory:
                     evidence = await memory.recall(self.question)
             except NotInMemory:  # nothing has been said yet
                 pass

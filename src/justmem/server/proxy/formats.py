@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ _INSTRUCTIONS = ("system", "developer")
 # Claude Code adds its own remarks to the user's message, as parts that begin like this.
 _NOT_SAID = ("<system-reminder>", "<local-command-", "<command-")
 _LABELS = ("id", "call_id", "type", "role", "status", "signature")
-_UNREADABLE = (ValueError, RecursionError)  # the latter: nesting made to do harm
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +52,25 @@ class Format:
     def reply(self, content: bytes) -> Reply:
         """A reply that did not stream."""
         reply = Reply(complete=True)
-        try:
-            data = json.loads(content)
-        except _UNREADABLE:
-            reply.written.append(content.decode("utf-8", "replace"))
-        else:
-            if isinstance(data, Mapping):
-                self.read(reply, data)
+        self.read(reply, _parsed(content))
         return reply
 
     def read_lines(self, reply: Reply, lines: bytes) -> None:
         """Lines of an event stream."""
         for line in lines.split(b"\n"):
-            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-            if data == b"[DONE]":
-                reply.complete = True
-                continue
-            try:
-                event = json.loads(data) if data else None
-            except _UNREADABLE:
-                continue
-            if isinstance(event, Mapping):
-                self.read(reply, event)
+            if line.startswith(b"data:"):
+                data = line.removeprefix(b"data:").strip()
+                reply.complete = reply.complete or data == b"[DONE]"
+                self.read(reply, _parsed(data))
+
+
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    """A JSON object. Empty if it is not one."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):  # the latter: nesting made to do harm
+        return {}
+    return value if isinstance(value, Mapping) else {}
 
 
 def strings_in(value: Any) -> Iterator[tuple[str, str]]:
@@ -99,15 +95,16 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _strings(value: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    return [value[name] for name in names if isinstance(value.get(name), str)]
+def _string(value: Mapping[str, Any], name: str) -> list[str]:
+    """The text under this name, or none."""
+    return [value[name]] if isinstance(value.get(name), str) else []
 
 
 def _text(content: Any) -> str:
     """The texts of a message, not its pictures, files and tool calls."""
     if isinstance(content, str):
         return content.strip()
-    texts = [text for part in _dicts(content) for text in _strings(part, ["text"])]
+    texts = [text for part in _dicts(content) for text in _string(part, "text")]
     return "\n".join(text for text in texts if not text.startswith(_NOT_SAID)).strip()
 
 
@@ -179,7 +176,7 @@ def _completions_read(reply: Reply, data: Mapping[str, Any]) -> None:
         if not isinstance(message, Mapping):
             continue
         if choice.get("index", 0) == 0:
-            reply.texts += _strings(message, ["content"])
+            reply.texts += _string(message, "content")
         reply.written += _written(message)
 
 
@@ -191,9 +188,9 @@ COMPLETIONS = Format("chat/completions", _completions_note, _completions_read)
 def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
     kind = str(data.get("type", ""))
     if kind.endswith(".delta"):
-        reply.written += _strings(data, ["delta"])
+        reply.written += _string(data, "delta")
         if kind == "response.output_text.delta":
-            reply.texts += _strings(data, ["delta"])
+            reply.texts += _string(data, "delta")
         return
     whole = data.get("response") if kind.startswith("response.") else data
     if not isinstance(whole, Mapping):
@@ -229,7 +226,7 @@ def _messages_read(reply: Reply, data: Mapping[str, Any]) -> None:
     for part in _dicts([data.get("delta"), *_dicts(data.get("content"))]):
         reply.written += _written(part)
         if part.get("type") in ("text", "text_delta"):
-            reply.texts += _strings(part, ["text"])
+            reply.texts += _string(part, "text")
     _read_usage(reply, data.get("usage"))
 
 
