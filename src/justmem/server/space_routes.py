@@ -86,7 +86,7 @@ async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingRe
 async def _lines(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
     """A task of its own reads a few lines ahead, so that the space can be erased while a client
     reads slowly. An export that was cut short has no last line."""
-    into, lines = create_memory_object_stream[str](8)
+    into, lines = create_memory_object_stream[str](2)
     reading = access.server.start(_read(access, vectors, into))
     try:
         async with lines:
