@@ -225,7 +225,7 @@ def test_the_number_of_clients_without_a_token_is_limited(tmp_path: Path) -> Non
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         (count,) = db.execute("SELECT count(*) FROM secrets WHERE kind = 'client'").fetchone()
     assert count == 1001  # the newest thousand, and the one with a token
-    assert known.find("client", "c0") is not None
+    assert known.find(OAuthToken, "client", "c0") is not None
 
 
 def oauth_of(folder: Path) -> tuple[Server, OAuth, str]:

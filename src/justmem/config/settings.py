@@ -87,7 +87,6 @@ class ServerSettings(BaseModel):
     )
     rate: float = Field(50.0, gt=0, description="requests per second of one key, on average")
     burst: PositiveInt = Field(200, description="requests of one key at once")
-    asks: PositiveInt = Field(64, description="questions of one key at the same time")
     queue: PositiveInt = Field(10_000, description="sessions that may wait")
     grace_seconds: float = Field(
         10.0, ge=0, description="the time to finish work when the server stops"

@@ -94,7 +94,7 @@ def api(server: Server) -> FastAPI:
     for router in (
         space_routes.router,
         session_routes.router,
-        card_routes.question_router,
+        card_routes.questions,
         card_routes.router,
         chat_routes.router,
         statistics,

@@ -41,7 +41,7 @@ from justmem.server.requests import (
     with_example,
 )
 
-question_router = APIRouter(prefix="/v1", tags=["questions"])
+questions = APIRouter(prefix="/v1", tags=["questions"])
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["cards"])
 _SHOWN = 100  # cards, sessions and turns in a preview
 
@@ -89,16 +89,12 @@ class Recall(Question):
     as_of: date | None = None
 
 
-class RecallSpaces(Body):
+class RecallSpaces(Question):
     """`spaces`: the names of those to recall from. The rest as for one space."""
 
     model_config = with_example({"question": "When do we meet?", "spaces": ["ana", "team"]})
 
-    question: str
     spaces: list[str] = Field(max_length=20)
-    at: Time | None = None
-    speaker: str | None = None
-    plan: PlanParts | None = None
     prompt: PromptTokens = None
 
 
@@ -114,18 +110,18 @@ class SpacesEvidenceView(SpacesEvidence):
     prompt_text: str | None = Field(None, serialization_alias="prompt")
 
 
-@question_router.post("/recall")
+@questions.post("/recall")
 async def recall_spaces(body: RecallSpaces, server: ThisServer, key: ThisKey) -> SpacesEvidenceView:
     """One ranking over several spaces, each card with its space. The key must open all of them."""
     for space in body.spaces:
         SpaceAccess(server, key, space).check("read")
-    found = await server.spaces.recall(**body.given("prompt"))
+    found = await server.spaces.recall(**body.given("prompt", "candidates"))
     server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
     return SpacesEvidenceView.trusted(**dict(found), prompt_text=text)
 
 
-@question_router.post("/spaces/{space}/recall")
+@questions.post("/spaces/{space}/recall")
 async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     """The evidence for a question, without an answer."""
     async with access.memory() as memory:
@@ -135,7 +131,7 @@ async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     return EvidenceView.trusted(**dict(body.shown(found)), prompt_text=text)
 
 
-@question_router.post("/spaces/{space}/ask")
+@questions.post("/spaces/{space}/ask")
 async def ask(body: Question, access: ReadAccess) -> Answer:
     """An answer from memory, with citations and a receipt."""
     async with access.memory() as memory:

@@ -13,7 +13,7 @@ from justmem.domain import Receipt, Remembered
 from justmem.runtime.process import need
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COUNTERS = {
     "http_requests": ("Requests by route and status.", ["method", "route", "status"]),
     "tokens": ("Language model tokens by stage.", ["stage", "direction"]),
@@ -39,7 +39,7 @@ class Metrics:
         for name, (about, labels) in _COUNTERS.items():
             self._known[name] = Counter(name, about, labels, **named)
         for name, (about, labels) in _HISTOGRAMS.items():
-            self._known[name] = Histogram(name, about, labels, buckets=BUCKETS, **named)
+            self._known[name] = Histogram(name, about, labels, buckets=_BUCKETS, **named)
 
     def gauge(self, name: str, about: str, read: Callable[[], float]) -> None:
         """`read` is called when the metrics are read."""
@@ -48,31 +48,24 @@ class Metrics:
 
             Gauge(name, about, namespace="justmem", registry=self._registry).set_function(read)
 
-    def _count(self, name: str, *labels: str, by: float = 1) -> None:
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
         if self._known:
             self._known[name].labels(*labels).inc(by)
 
-    def _observe(self, name: str, label: str, seconds: float) -> None:
+    def observe(self, name: str, label: str, seconds: float) -> None:
         if self._known:
             self._known[name].labels(label).observe(seconds)
 
-    def request(self, method: str, route: str, status: str, seconds: float) -> None:
-        self._count("http_requests", method, route, status)
-        self._observe("http_request_seconds", route, seconds)
-
-    def chat(self, *, failed: bool) -> None:
-        self._count("proxy_chats", "failed" if failed else "ok")
-
     def receipt(self, receipt: Receipt) -> None:
         for call in receipt.calls:
-            self._count("tokens", call.stage, "in", by=call.tokens_in)
-            self._count("tokens", call.stage, "out", by=call.tokens_out)
-            self._count("model_calls", call.stage, "error" if call.error else "ok")
+            self.count("tokens", call.stage, "in", by=call.tokens_in)
+            self.count("tokens", call.stage, "out", by=call.tokens_out)
+            self.count("model_calls", call.stage, "error" if call.error else "ok")
         for stage, seconds in receipt.seconds.items():
-            self._observe("stage_seconds", stage, seconds)
+            self.observe("stage_seconds", stage, seconds)
 
     def remembered(self, done: Remembered) -> None:
-        self._count("sessions", done.state.value)
+        self.count("sessions", done.state.value)
         self.receipt(done.receipt)
 
     def text(self) -> str:

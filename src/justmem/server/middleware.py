@@ -193,7 +193,8 @@ class _Response:
         route = getattr(self._scope.get("route"), "path", None) or other
         method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
         status, key = str(self.status or 499), self._scope.get(KEY)
-        self._server.metrics.request(method, route, status, seconds)
+        self._server.metrics.count("http_requests", method, route, status)
+        self._server.metrics.observe("http_request_seconds", route, seconds)
         line = "%s %s %s %d bytes %.0f ms key=%s"
         name = key.id if key else "-"
         log.info(line, method, route, status, self._bytes, seconds * 1000, name)

@@ -8,7 +8,6 @@ one space, which works only at /mcp and only until the key is revoked.
 from __future__ import annotations
 
 import secrets
-from typing import Any
 from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import (
@@ -60,29 +59,21 @@ class Asked(BaseModel):
         return RedirectResponse(url, 303)
 
 
-class Grant(BaseModel):
-    """What an owner allowed one client: the scopes in one space, with the rights of a key."""
+class Granted(BaseModel):
+    """What an owner allowed a client: one space, with at most the rights of a key."""
 
-    client: str
     key: str
     space: str
-    scopes: list[str]
-    consent: str
+    consent: str  # an id that the tokens of one consent share
 
 
-class Code(AuthorizationCode):
-    grant: Grant
+class Code(AuthorizationCode, Granted): ...
 
 
-class Access(AccessToken):
-    grant: Grant
+class Token(AccessToken, RefreshToken, Granted): ...
 
 
-class Refresh(RefreshToken):
-    grant: Grant
-
-
-class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
+class OAuth(OAuthAuthorizationServerProvider[Code, Token, Token]):
     def __init__(self, server: Server, url: str) -> None:
         split = urlsplit(url)
         secure = split.scheme == "https" or is_loopback(split.hostname or "")
@@ -113,27 +104,21 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
 
     def key(self, token: str) -> Key | None:
         """The key behind an access token, narrowed to what was granted."""
-        found = self._secrets.find("access", token)
-        if found is None:
+        granted = self._secrets.find(Token, "access", token)
+        key = None if granted is None else self._key_of(granted)
+        if granted is None or key is None or not key.opens(granted.space):
             return None
-        grant = Grant.model_validate_json(found.value)
-        key = self._key_of(grant)
-        if key is None or not key.opens(grant.space):
-            return None
-        right = min(key.right, "write" if "write" in grant.scopes else "read", key=RIGHTS.index)
-        return key.model_copy(update={"right": right, "spaces": (grant.space,)})
+        right = min(key.right, "write" if "write" in granted.scopes else "read", key=RIGHTS.index)
+        return key.model_copy(update={"right": right, "spaces": (granted.space,)})
 
-    def _key_of(self, grant: Grant) -> Key | None:
+    def _key_of(self, granted: Granted) -> Key | None:
         keys = self._server.keys.all() if self._server.keys else []
-        return next((key for key in keys if key.id == grant.key), None)
+        return next((key for key in keys if key.id == granted.key), None)
 
     # ------------------------------------------------------------ what the SDK calls
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
-        found = self._secrets.find("client", client_id)
-        return (
-            None if found is None else OAuthClientInformationFull.model_validate_json(found.value)
-        )
+        return self._secrets.find(OAuthClientInformationFull, "client", client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         for uri in client_info.redirect_uris or []:
@@ -160,60 +145,60 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> Code | None:
-        found = self._secrets.find("code", authorization_code)
-        if found is None:
-            return None
-        return Code.model_validate_json(found.value).model_copy(update={"code": authorization_code})
+        code = self._secrets.find(Code, "code", authorization_code)
+        return code and code.model_copy(update={"code": authorization_code})
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: Code
     ) -> OAuthToken:
         if not self._secrets.use(authorization_code.code):
             raise TokenError("invalid_grant", "The code was used before.")
-        return self._issued(authorization_code.grant)
+        return self._issued(authorization_code, authorization_code.scopes)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
-    ) -> Refresh | None:
-        fields = self._loaded("refresh", refresh_token)
-        known = fields is not None and self._key_of(fields["grant"]) is not None
-        return Refresh(**fields) if fields is not None and known else None
+    ) -> Token | None:
+        token = self._secrets.find(Token, "refresh", refresh_token)
+        known = token is not None and self._key_of(token) is not None
+        return token.model_copy(update={"token": refresh_token}) if token and known else None
 
     async def exchange_refresh_token(
-        self, client: OAuthClientInformationFull, refresh_token: Refresh, scopes: list[str]
+        self, client: OAuthClientInformationFull, refresh_token: Token, scopes: list[str]
     ) -> OAuthToken:
         """If the token was used before, somebody has a copy: no token of its consent is valid any
         more."""
-        grant = refresh_token.grant
         if not self._secrets.use(refresh_token.token):
-            self._secrets.revoke(grant.consent)
+            self._secrets.revoke(refresh_token.consent)
             raise TokenError("invalid_grant", "The refresh token was used before.")
-        return self._issued(grant.model_copy(update={"scopes": scopes}))
+        return self._issued(refresh_token, scopes)
 
-    async def load_access_token(self, token: str) -> Access | None:
-        fields = self._loaded("access", token)
-        return None if fields is None else Access(**fields)
+    async def load_access_token(self, token: str) -> Token | None:
+        found = self._secrets.find(Token, "access", token)
+        return found and found.model_copy(update={"token": token})
 
-    async def revoke_token(self, token: Access | Refresh) -> None:
+    async def revoke_token(self, token: Token) -> None:
         """Both tokens of the consent."""
-        self._secrets.revoke(token.grant.consent)
+        self._secrets.revoke(token.consent)
 
-    def _loaded(self, kind: str, token: str) -> dict[str, Any] | None:
-        """The fields that access and refresh tokens share."""
-        found = self._secrets.find(kind, token)
-        if found is None:
-            return None
-        grant = Grant.model_validate_json(found.value)
-        fields = {"client_id": grant.client, "scopes": grant.scopes, "grant": grant}
-        return {"token": token, "expires_at": int(found.expires), **fields}
+    def _issued(self, granted: Code | Token, scopes: list[str]) -> OAuthToken:
+        def new(kind: str, seconds: int) -> str:
+            token = Token(
+                token="",  # only its hash is stored
+                client_id=granted.client_id,
+                scopes=scopes,
+                expires_at=int(self._server.clock().timestamp()) + seconds,
+                key=granted.key,
+                space=granted.space,
+                consent=granted.consent,
+            )
+            whose = {"client": granted.client_id, "consent": granted.consent}
+            return self._secrets.add(kind, token, seconds=seconds, **whose)
 
-    def _issued(self, grant: Grant) -> OAuthToken:
-        whose = {"client": grant.client, "consent": grant.consent}
         return OAuthToken(
-            access_token=self._secrets.add("access", grant, seconds=_ACCESS_SECONDS, **whose),
+            access_token=new("access", _ACCESS_SECONDS),
             expires_in=_ACCESS_SECONDS,
-            refresh_token=self._secrets.add("refresh", grant, seconds=_REFRESH_SECONDS, **whose),
-            scope=" ".join(grant.scopes),
+            refresh_token=new("refresh", _REFRESH_SECONDS),
+            scope=" ".join(scopes),
         )
 
     # ------------------------------------------------------------ the consent page
@@ -224,7 +209,7 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
     async def _decide(self, request: Request) -> Response:
         form = {name: str(value).strip() for name, value in (await request.form()).items()}
         ticket, space = form.get("ticket", ""), form.get("space", "")
-        asked = self._asked(ticket)
+        asked = self._secrets.find(Asked, "ticket", ticket)
         if asked is None:
             return self._page(ticket)
         if form.get("answer") != "allow":
@@ -240,19 +225,15 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
             return self._page(ticket, "This key does not open that space.")
         return self.allow(ticket, key, space, "write" in form)
 
-    def _asked(self, ticket: str) -> Asked | None:
-        found = self._secrets.find("ticket", ticket)
-        return None if found is None or found.used else Asked.model_validate_json(found.value)
-
     def allow(self, ticket: str, key: Key, space: str, write: bool) -> Response:
         """Sends the browser back to the client, with a code."""
-        asked = self._asked(ticket)
+        asked = self._secrets.find(Asked, "ticket", ticket)
         if asked is None or not self._secrets.use(ticket):
-            return self._page(ticket)
+            return consent_page(None)
         scopes = [scope for scope in asked.scopes if write or scope != "write"]
-        client, consent = str(asked.client.client_id), secrets.token_hex(16)
+        client = str(asked.client.client_id)
         code = Code(
-            code="",  # `add` makes it
+            code="",  # only its hash is stored
             expires_at=self._server.clock().timestamp() + _CONSENT_SECONDS,
             client_id=client,
             scopes=scopes,
@@ -260,14 +241,16 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
             redirect_uri=asked.params.redirect_uri,
             redirect_uri_provided_explicitly=asked.params.redirect_uri_provided_explicitly,
             resource=self._resource,
-            grant=Grant(client=client, key=key.id, space=space, scopes=scopes, consent=consent),
+            key=key.id,
+            space=space,
+            consent=secrets.token_hex(16),
         )
         return asked.answer(
             code=self._secrets.add("code", code, client=client, seconds=_CONSENT_SECONDS)
         )
 
     def _page(self, ticket: str, error: str = "", space: str = "") -> Response:
-        asked = self._asked(ticket)
+        asked = self._secrets.find(Asked, "ticket", ticket)
         if asked is None:
             return consent_page(None)
         name, uri = asked.client.client_name, str(asked.params.redirect_uri)

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -25,10 +25,7 @@ CREATE TABLE IF NOT EXISTS secrets (
 """
 
 
-class Found(NamedTuple):
-    value: str  # JSON
-    expires: float
-    used: bool
+T = TypeVar("T", bound=BaseModel)
 
 
 class OAuthSecrets:
@@ -72,14 +69,15 @@ class OAuthSecrets:
             )
         return secret
 
-    def find(self, kind: str, secret: str) -> Found | None:
+    def find(self, type: type[T], kind: str, secret: str) -> T | None:
+        """Its value. A ticket is found until it is used, everything else until it expires."""
         with self._file() as db:
             row = db.execute(
-                "SELECT value, expires, used FROM secrets WHERE kind = ? AND hash = ? "
-                "AND expires >= ?",
+                "SELECT value FROM secrets WHERE kind = ? AND hash = ? AND expires >= ? AND NOT "
+                "(used AND kind = 'ticket')",
                 (kind, _hash(secret), self._clock()),
             ).fetchone()
-        return None if row is None else Found(row[0], row[1], bool(row[2]))
+        return None if row is None else type.model_validate_json(row[0])
 
     def use(self, secret: str) -> bool:
         """False if it was used before. It stays known, so that a second use is noticed."""

@@ -42,6 +42,7 @@ log = logging.getLogger("justmem.server")
 
 RECEIPT, ERROR = "x-justmem-receipt", "x-justmem-error"
 _MEMORY_SECONDS = 10.0  # a chat does not wait longer for memory
+_MOST_QUESTIONS = 1000
 # The mark of a note depends on the question alone, so the provider's prompt cache holds through a
 # tool loop. Nobody outside can know it.
 _SECRET = secrets.token_bytes(16)
@@ -64,8 +65,8 @@ class Chat:
         self.server = self.access.server
         self.exchange = exchange_of(self.body)
         # A step of a tool loop may name only the response that it continues.
-        earlier = self.upstream.question(self.access.space, self.body.get("previous_response_id"))
-        self.question = self.exchange.question or earlier
+        earlier = (self.access.space, self.body.get("previous_response_id"))
+        self.question = self.exchange.question or self.upstream.questions.get(earlier, "")
 
     async def response(self) -> Response:
         """A task does the work, so that a chat whose client leaves is counted and remembered."""
@@ -94,7 +95,9 @@ class Chat:
                 await self._end(answer, reply, estimate)
             else:
                 replied = await self.upstream.read(answer)
-                await self._end(answer, self.format.reply(replied), estimate)
+                reply = Reply(complete=True)
+                reply.read(replied)
+                await self._end(answer, reply, estimate)
                 headers = self._headers(answer)
                 self._answer(Response(replied, answer.status_code, headers))
 
@@ -174,7 +177,7 @@ class Chat:
         try:
             async with into, asyncio.timeout(self.server.serving.stream_seconds):
                 async for piece in self.upstream.lines(answer):
-                    self.format.read_lines(reply, piece)
+                    reply.read_stream(piece)
                     await into.send(piece)
                 reply.complete = True
         except (BrokenResourceError, TimeoutError):
@@ -204,9 +207,12 @@ class Chat:
                 self.tally.calls.append(call)
                 self.server.metrics.receipt(Receipt(calls=(call,)))
         if answer.is_success and self.access.key.may("write"):
-            self.upstream.answered(self.access.space, reply.id, self.question)
+            known = self.upstream.questions
+            known[self.access.space, reply.id] = self.question
+            if len(known) > _MOST_QUESTIONS:
+                del known[next(iter(known))]
             await self._remember(_turns(self.exchange, reply.text))
-        self.server.metrics.chat(failed=bool(self.trouble))
+        self.server.metrics.count("proxy_chats", "failed" if self.trouble else "ok")
 
     async def _remember(self, turns: list[dict[str, str]]) -> None:
         """A named conversation is a session of its own. The others belong to the session of the

@@ -11,6 +11,9 @@ Body = dict[str, Any]
 _INSTRUCTIONS = ("system", "developer")
 # Claude Code adds its own remarks to the user's message, as parts that begin like this.
 _NOT_SAID = ("<system-reminder>", "<local-command-", "<command-")
+_READ = ("prompt_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "message_stop")
+_TEXT_PARTS = ("text", "text_delta")
 _LABELS = ("id", "call_id", "type", "role", "status", "signature")
 
 
@@ -26,7 +29,7 @@ class Exchange:
 
 @dataclass
 class Reply:
-    """The text and the cost of a reply, from its events or from the whole reply."""
+    """The text and the cost of a reply in any of the formats, from its events or as a whole."""
 
     texts: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)  # all that the model wrote, tool calls too
@@ -39,38 +42,49 @@ class Reply:
     def text(self) -> str:
         return "".join(self.texts).strip()
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """`add_note` changes the body. `read` takes an event of a stream or a whole reply."""
-
-    path: str
-    add_note: Callable[[Body, str], None]
-    read: Callable[[Reply, Mapping[str, Any]], None]
-    anthropic: bool = False
-
-    def reply(self, content: bytes) -> Reply:
-        """A reply that did not stream."""
-        reply = Reply(complete=True)
-        self.read(reply, _parsed(content))
-        return reply
-
-    def read_lines(self, reply: Reply, lines: bytes) -> None:
-        """Lines of an event stream."""
+    def read_stream(self, lines: bytes) -> None:
         for line in lines.split(b"\n"):
             if line.startswith(b"data:"):
                 data = line.removeprefix(b"data:").strip()
-                reply.complete = reply.complete or data == b"[DONE]"
-                self.read(reply, _parsed(data))
+                self.complete = self.complete or data == b"[DONE]"
+                self.read(data)
 
+    def read(self, content: bytes) -> None:
+        """One event, or the whole reply."""
+        try:
+            data = json.loads(content)
+        except (ValueError, RecursionError):  # the latter: nesting made to do harm
+            return
+        if not isinstance(data, dict):
+            return
+        kind = data.get("type")
+        self.complete = self.complete or kind in _ENDS
+        (whole,) = _dicts([data.get("response"), data.get("message")])[:1] or [data]
+        self.id = str(whole.get("id") or self.id)
+        self._read_usage(whole.get("usage"))
+        if output := _dicts(whole.get("output")):  # all of it: the pieces are in there again
+            said = [item for item in output if item.get("type") == "message"]
+            self.texts = [_text(item.get("content")) for item in said]
+            self.written = _written(output)
+        delta = data.get("delta")
+        if isinstance(delta, str):  # a piece of a response
+            self.written.append(delta)
+            self.texts += [delta] if kind == "response.output_text.delta" else []
+        for part in _dicts([delta, *_dicts(whole.get("content"))]):  # of an Anthropic message
+            self.written += _written(part)
+            self.texts += _string(part, "text") if part.get("type") in _TEXT_PARTS else []
+        for choice in _dicts(data.get("choices")):  # of a chat completion
+            for part in _dicts([choice.get("delta"), choice.get("message")]):
+                self.written += _written(part)
+                self.texts += _string(part, "content") if choice.get("index", 0) == 0 else []
 
-def _parsed(data: bytes) -> Mapping[str, Any]:
-    """A JSON object. Empty if it is not one."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):  # the latter: nesting made to do harm
-        return {}
-    return value if isinstance(value, Mapping) else {}
+    def _read_usage(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            read = [usage.get(name) for name in _READ]
+            if any(isinstance(each, int) for each in read[:2]):
+                self.tokens_in = sum(each for each in read if isinstance(each, int))
+            written = usage.get("completion_tokens", usage.get("output_tokens"))
+            self.tokens_out = self.tokens_out if written is None else written
 
 
 def strings_in(value: Any) -> Iterator[tuple[str, str]]:
@@ -144,90 +158,33 @@ def _message(message: Mapping[str, Any]) -> tuple[str, str, bool]:
     return str(message.get("role")), _text(content), called or bool(message.get("tool_calls"))
 
 
+# ---------------------------------------------------------------- the note of memory
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`add_note` changes the body of a request."""
+
+    path: str
+    add_note: Callable[[Body, str], None]
+    anthropic: bool = False
+
+
 def _append(body: Body, name: str, note: str) -> None:
-    body[name] = note if body.get(name) is None else f"{body[name]}\n\n{note}"
+    """Last in the field: all that a client marked for the cache stays in front of it."""
+    if isinstance(body.get(name), list):
+        body[name].append({"type": "text", "text": note})
+    else:
+        body[name] = note if body.get(name) is None else f"{body[name]}\n\n{note}"
 
 
-def _read_usage(reply: Reply, usage: Any) -> None:
-    if isinstance(usage, Mapping):
-        read = [usage.get(name) for name in _READ]
-        if any(isinstance(each, int) for each in read[:2]):
-            reply.tokens_in = sum(each for each in read if isinstance(each, int))
-        written = usage.get("completion_tokens", usage.get("output_tokens"))
-        reply.tokens_out = reply.tokens_out if written is None else written
-
-
-_READ = ("prompt_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-
-# ---------------------------------------------------------------- OpenAI chat completions
-
-
-def _completions_note(body: Body, note: str) -> None:
+def _insert(body: Body, note: str) -> None:
     """After the instructions that the chat begins with."""
     messages = body["messages"]
     places = (n for n, each in enumerate(messages) if each.get("role") not in _INSTRUCTIONS)
     messages.insert(next(places, len(messages)), {"role": "system", "content": note})
 
 
-def _completions_read(reply: Reply, data: Mapping[str, Any]) -> None:
-    _read_usage(reply, data.get("usage"))
-    for choice in _dicts(data.get("choices")):
-        message = choice.get("delta") or choice.get("message")  # `message`: it did not stream
-        if not isinstance(message, Mapping):
-            continue
-        if choice.get("index", 0) == 0:
-            reply.texts += _string(message, "content")
-        reply.written += _written(message)
-
-
-COMPLETIONS = Format("chat/completions", _completions_note, _completions_read)
-
-# ---------------------------------------------------------------- OpenAI responses
-
-
-def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
-    kind = str(data.get("type", ""))
-    if kind.endswith(".delta"):
-        reply.written += _string(data, "delta")
-        if kind == "response.output_text.delta":
-            reply.texts += _string(data, "delta")
-        return
-    whole = data.get("response") if kind.startswith("response.") else data
-    if not isinstance(whole, Mapping):
-        return
-    reply.id = str(whole.get("id") or reply.id)
-    _read_usage(reply, whole.get("usage"))
-    reply.complete = reply.complete or kind in _ENDS
-    if output := _dicts(whole.get("output")):  # all of it: the pieces are in there again
-        reply.texts = [_text(one.get("content")) for one in output if one.get("type") == "message"]
-        reply.written = _written(output)
-
-
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
-RESPONSES = Format(
-    "responses", lambda body, note: _append(body, "instructions", note), _responses_read
-)
-
-# ---------------------------------------------------------------- Anthropic messages
-
-
-def _messages_note(body: Body, note: str) -> None:
-    """Last in system: all that a client marked for the cache stays in front of it."""
-    if isinstance(body.get("system"), list):
-        body["system"].append({"type": "text", "text": note})
-    else:
-        _append(body, "system", note)
-
-
-def _messages_read(reply: Reply, data: Mapping[str, Any]) -> None:
-    reply.complete = reply.complete or data.get("type") == "message_stop"
-    if isinstance(begun := data.get("message"), Mapping):
-        data = begun
-    for part in _dicts([data.get("delta"), *_dicts(data.get("content"))]):
-        reply.written += _written(part)
-        if part.get("type") in ("text", "text_delta"):
-            reply.texts += _string(part, "text")
-    _read_usage(reply, data.get("usage"))
-
-
-MESSAGES = Format("messages", _messages_note, _messages_read, anthropic=True)
+COMPLETIONS = Format("chat/completions", _insert)
+RESPONSES = Format("responses", lambda body, note: _append(body, "instructions", note))
+MESSAGES = Format("messages", lambda body, note: _append(body, "system", note), anthropic=True)

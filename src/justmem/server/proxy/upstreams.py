@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import httpx
@@ -27,7 +27,6 @@ _KEPT_BACK = {
     *("content-length", "content-encoding", "date", "server", "set-cookie", "alt-svc"),
 }
 _SHORTEST = 8  # shorter secrets are placeholders such as "none", and may be words of a reply
-_MOST_QUESTIONS = 1000
 
 
 class SecretMask:
@@ -79,7 +78,8 @@ class Upstream:
             trust_env=not is_local(url or ""),
         )
         self._mask = SecretMask(upstream_secrets(url or "", secret))
-        self._questions: OrderedDict[tuple[str, str], str] = OrderedDict()
+        # The questions that the latest responses answered, by space and id of the response
+        self.questions: dict[tuple[str, Any], str] = {}
 
     def check(self) -> None:
         if not self.is_set:
@@ -138,19 +138,6 @@ class Upstream:
         answer = await self.send(request, path, await request.body())
         content = await self.read(answer)
         return Response(content, answer.status_code, self.headers(answer))
-
-    # ------------------------------------------------------------ responses that are continued
-
-    def answered(self, space: str, response_id: str, question: str) -> None:
-        """Notes the question that a response answered."""
-        if response_id:
-            self._questions[space, response_id] = question
-            while len(self._questions) > _MOST_QUESTIONS:
-                self._questions.popitem(last=False)
-
-    def question(self, space: str, response_id: object) -> str:
-        """The question of an earlier response, or an empty text."""
-        return self._questions.get((space, str(response_id)), "")
 
 
 class Upstreams:
