@@ -97,7 +97,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, _USAGE_ERROR):  # typer handles its own
+        except (typer.Exit, typer.Abort, _USAGE_ERROR, BrokenPipeError):  # typer handles these
             raise
         except KeyboardInterrupt:
             say("Interrupted. Finished sessions are kept. `justmem retry` continues with the rest.")

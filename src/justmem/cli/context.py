@@ -157,6 +157,13 @@ def postgres_storage() -> PostgresStorage:
 
 # ---------------------------------------------------------------- options of several commands
 
+# Of a command with commands of its own
+GROUP: dict[str, Any] = {
+    "add_completion": False,
+    "no_args_is_help": True,
+    "rich_markup_mode": None,
+}
+
 
 def now() -> datetime:
     return datetime.now().replace(microsecond=0)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, settings, spaces, with_store
+from justmem.cli.context import GROUP, Exit, settings, spaces, with_store
 from justmem.cli.terminal import amount, plain, show, show_download
 from justmem.config import Settings, providers
 from justmem.config.opening import keyring
@@ -159,9 +159,7 @@ def _embedder(settings: Settings) -> Check:
 
 # ---------------------------------------------------------------- models
 
-models = typer.Typer(
-    help="List local models, download their weights.", no_args_is_help=True, rich_markup_mode=None
-)
+models = typer.Typer(help="List local models, download their weights.", **GROUP)
 
 
 @models.command("list")

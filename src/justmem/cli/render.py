@@ -39,7 +39,7 @@ def table(records: Sequence[Mapping[str, object]]) -> Table:
     from rich import box
     from rich.table import Table
 
-    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     columns = [name for name in records[0] if any(row[name] for row in records)] if records else []
     for name in columns:
         number = all(isinstance(row[name], int) for row in records)
@@ -59,7 +59,7 @@ def _cell(value: Any) -> Text:
     from rich.text import Text
 
     if isinstance(value, Mapping):
-        value = _counts(value)
+        value = _amounts(value)
     elif isinstance(value, tuple):
         value = ", ".join(value)
     elif isinstance(value, datetime):
@@ -84,7 +84,14 @@ def _shortened(quote: str) -> str:
     return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}…"
 
 
+def _amounts(counts: Mapping[str, int]) -> str:
+    """`2 events, 1 fact`."""
+    nouns = {name.removesuffix("s"): count for name, count in counts.items() if count}
+    return ", ".join(amount(count, noun) for noun, count in nouns.items())
+
+
 def _counts(counts: Mapping[str, int]) -> str:
+    """`2 stored, 1 failed`."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
@@ -164,7 +171,7 @@ def _card_row(value: Card) -> dict[str, object]:
     when = value.event_date.text if known else f"said {_day(value.said_at)}"
     subject = "" if value.kind == "note" else f"{value.subject} "
     memory = line((subject, "bold"), value.fact, (f" ({value.kind}, {value.status})", "dim"))
-    return {"id": value.id, "when": words(when.replace("/", "\n")), "memory": memory}
+    return {"id": value.id, "when": when, "memory": memory}
 
 
 def card(value: Card, source: Source) -> Shown:
@@ -209,7 +216,7 @@ def _marked(turn: Turn, cited: Sequence[Citation]) -> str:
 def about(found: About) -> Shown:
     if found.first is None:
         return [words(f"Nothing in memory names {found.subject}.", "bold yellow")]
-    kinds = f" ({_counts(found.kinds)})" if found.kinds else ""
+    kinds = f" ({_amounts(found.kinds)})" if found.kinds else ""
     summary = (
         f": {amount(found.cards, 'card')}{kinds}, {amount(found.turns, 'turn')} of "
         f"{amount(found.sessions, 'session')}, {_day(found.first)} to {_day(found.last)}"
@@ -278,7 +285,7 @@ def _note(value: Remembered) -> str:
 
 
 def stats(value: Stats) -> str:
-    kinds = f": {_counts(value.kinds)}" if any(value.kinds.values()) else ""
+    kinds = f": {_amounts(value.kinds)}" if any(value.kinds.values()) else ""
     lines = {
         "space": value.space,
         "sessions": _counts(value.sessions) or "none",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import now, postgres_storage, settings, settings_of
+from justmem.cli.context import GROUP, now, postgres_storage, settings, settings_of
 from justmem.cli.terminal import amount, say, show, show_download, show_list
 from justmem.config.opening import build_parts, open_memory
 from justmem.errors import InvalidSetting, JustMemError
@@ -118,9 +118,7 @@ def _log(level: int) -> None:
 
 # ---------------------------------------------------------------- keys
 
-keys = typer.Typer(
-    help="Add, list and revoke the server's keys.", no_args_is_help=True, rich_markup_mode=None
-)
+keys = typer.Typer(help="Add, list and revoke the server's keys.", **GROUP)
 
 
 @keys.command("add")
@@ -159,8 +157,7 @@ def keys_revoke(id: Annotated[str, typer.Argument(help="As `keys list` shows it.
 
 hook = typer.Typer(
     help="Give a coding assistant memory: recall before a prompt, remember after a reply.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    **GROUP,
 )
 Seconds = Annotated[float, typer.Option(min=0.1, help="The assistant waits no longer than this.")]
 

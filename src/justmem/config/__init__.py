@@ -52,7 +52,7 @@ def load(path: str | Path | None = None, **overrides: Any) -> Settings:
             "the environment",
             {name: value for variable, name in ENVIRONMENT.items() if (value := _value(variable))},
         ),
-        ("the call", {name: value for name, value in overrides.items() if value is not None}),
+        ("the arguments", {name: value for name, value in overrides.items() if value is not None}),
     ]
     given: dict[str, Any] = {}
     for where, layer in layers:

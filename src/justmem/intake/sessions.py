@@ -141,7 +141,7 @@ def _when(value: object, turns: Sequence[Turn], otherwise: object) -> datetime:
         value = next((turn.at for turn in turns if turn.at is not None), otherwise)
     if value is None:
         raise InvalidSession(
-            "The session does not say when it took place: pass at=... (the command: --at), "
+            "The session does not say when it took place. Pass at (on the command line: --at now), "
             'or give it a field like "at": "2024-05-20T14:30".'
         )
     return as_time(value)

@@ -186,7 +186,7 @@ async def history(
     """The cards of a subject, or a card with those that it replaced and that replaced it. What
     begins after the day `on` is left out."""
     if (subject is None) == (card_id is None):
-        raise InputError("Give history either a subject or card=.")
+        raise InputError("Give history either a subject or a card.")
     names = await read_names(store, language)
     if card_id is None:
         cards, _ = await _cards_of(store, subject or "", names)
