@@ -45,7 +45,7 @@ def test_a_space_is_exported_and_imported_into_another(told: Run, tmp_path: Path
 
 def test_an_export_goes_to_standard_output(told: Run) -> None:
     lines = [json.loads(line) for line in told("export").stdout.splitlines()]
-    assert [lines[0]["is"], lines[-1]["is"], lines[-1]["sessions"]] == ["export", "end", 3]
+    assert [lines[0]["is"], lines[0]["sessions"], lines[-1]["is"]] == ["export", 3, "end"]
 
 
 def test_a_file_that_cannot_be_written_or_is_damaged_is_one_sentence(

@@ -8,24 +8,18 @@ import tempfile
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, Label, a_time, labels_of, now, settings, with_memory
+from justmem.cli.context import Exit, settings, with_memory
+from justmem.cli.options import LABELS, a_time, argument, flag, labels_of, now, option
 from justmem.cli.terminal import JSON, amount, line, plain, say, show, show_download, show_parts
 from justmem.config import KEY_SOURCES, Settings
 from justmem.config.opening import open_memory
 from justmem.domain import Answer, Evidence, SpacesEvidence
 from justmem.spaces import Spaces
-
-Question = Annotated[str, typer.Argument(help="A question, or a message to reply to.")]
-At = Annotated[datetime | None, a_time("When it is asked: 2024-05-20T14:30. Default: now.")]
-Speaker = Annotated[
-    str | None,
-    typer.Option(help='Who asks: "my" refers to them. Default: the person most cards are about.'),
-]
 
 
 def _parsed_plan(text: str) -> dict[str, Any]:
@@ -38,17 +32,21 @@ def _parsed_plan(text: str) -> dict[str, Any]:
     return found
 
 
-Plan = Annotated[
-    dict[str, Any] | None,
-    typer.Option(
-        parser=_parsed_plan,
-        help='Parts of a plan, as JSON: {"rewrites": ["..."], "period": "2025-03"}. No model plans '
-        "then. See docs/api.md.",
-    ),
-]
+_QUESTION = argument("A question, or a message to reply to.")
+_AT = a_time("When it is asked: 2024-05-20T14:30. Default: now.")
+_SPEAKER = option('Who asks: "my" refers to them. Default: the person most cards are about.')
+_PLAN = option(
+    'Parts of a plan, as JSON: {"rewrites": ["..."], "period": "2025-03"}. No model plans then.',
+    parser=_parsed_plan,
+)
 
 
-def ask(question: Question, at: At = None, speaker: Speaker = None, plan: Plan = None) -> None:
+def ask(
+    question: str = _QUESTION,
+    at: datetime | None = _AT,
+    speaker: str | None = _SPEAKER,
+    plan: dict[str, Any] | None = _PLAN,
+) -> None:
     """Answer a question from memory, with citations and a receipt.
 
     Exits with 1 if memory does not hold the answer.
@@ -61,27 +59,20 @@ def ask(question: Question, at: At = None, speaker: Speaker = None, plan: Plan =
 
 
 def recall(
-    question: Question,
-    at: At = None,
-    speaker: Speaker = None,
-    plan: Plan = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many cards.")] = None,
-    label: Label = None,
-    session: Annotated[
-        list[str] | None, typer.Option(help="Only this session. May be repeated.")
-    ] = None,
-    since: Annotated[str | None, typer.Option(help="Only what was said from this day on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only what was said up to this day.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="Memory as it was on this day.")] = None,
-    also: Annotated[
-        list[str] | None, typer.Option(help="Another space to recall from. May be repeated.")
-    ] = None,
-    prompt: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Print a block for a model's prompt, of at most this many tokens."
-        ),
-    ] = None,
+    question: str = _QUESTION,
+    at: datetime | None = _AT,
+    speaker: str | None = _SPEAKER,
+    plan: dict[str, Any] | None = _PLAN,
+    limit: int | None = option("At most this many cards.", min=1),
+    label: list[str] | None = LABELS,
+    session: list[str] | None = option("Only this session. May be repeated."),
+    since: str | None = option("Only what was said from this day on."),
+    until: str | None = option("Only what was said up to this day."),
+    as_of: str | None = option("Memory as it was on this day."),
+    also: list[str] | None = option("Another space to recall from. May be repeated."),
+    prompt: int | None = option(
+        "Print a block for a model's prompt, of at most this many tokens.", min=1
+    ),
 ) -> None:
     """Show the evidence for a question, without an answer.
 
@@ -126,9 +117,7 @@ def _without_candidates(evidence: Evidence) -> Evidence:
 
 
 def demo(
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the history as the space 'demo'.")
-    ] = False,
+    keep: bool = flag("Keep the history as the space 'demo'.", "--keep"),
 ) -> None:
     """Remember a small history and ask it three questions.
 

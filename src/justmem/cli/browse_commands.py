@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, a_time, now, settings, with_memory, with_store
+from justmem.cli.context import Exit, settings, with_memory, with_store
 from justmem.cli.context import spaces as names_of
+from justmem.cli.options import a_time, argument, flag, now, option
 from justmem.cli.terminal import JSON, amount, plain, say, show_list
 from justmem.cli.terminal import show as show_value
 from justmem.domain import KINDS, STATUSES, Checked, Health, Note, dump
@@ -22,23 +23,21 @@ if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
     from justmem.ports import Store
 
-At = Annotated[datetime | None, a_time("As of this time. Default: now.")]
-Limit = Annotated[int, typer.Option(min=1, help="The most to show.")]
-Offset = Annotated[int, typer.Option(min=0, help="Skip this many.")]
+_AT = a_time("As of this time. Default: now.")
+_OFFSET = option("Skip this many.", 0, min=0)
 
 
 def cards(
-    text: Annotated[str | None, typer.Argument(help="Words that must occur.")] = None,
-    subject: Annotated[str | None, typer.Option(help="The subject of the cards.")] = None,
-    kind: Annotated[str | None, typer.Option(help=", ".join(KINDS))] = None,
-    status: Annotated[str | None, typer.Option(help=", ".join(STATUSES))] = None,
-    session: Annotated[str | None, typer.Option(help="The session they come from.")] = None,
-    limit: Limit = 100,
-    offset: Offset = 0,
+    text: str | None = argument("Words that must occur.", None),
+    subject: str | None = option("The subject of the cards."),
+    kind: str | None = option(", ".join(KINDS)),
+    status: str | None = option(", ".join(STATUSES)),
+    session: str | None = option("The session they come from."),
+    limit: int = option("The most to show.", 100, min=1),
+    offset: int = _OFFSET,
 ) -> None:
     """List cards, the atomic memories."""
-    query: dict[str, Any] = {"subject": subject, "kind": kind, "status": status, "text": text}
-    query |= {"session": session, "limit": limit, "offset": offset}
+    query = locals()
     found = with_memory(lambda memory: memory.cards(**query))
     show_list(found, render.cards, "card")
     if len(found) == limit:
@@ -46,9 +45,9 @@ def cards(
 
 
 def about(
-    subject: Annotated[str, typer.Argument(help="A person or a thing.")],
-    limit: Limit = 50,
-    offset: Offset = 0,
+    subject: str = argument("A person or a thing."),
+    limit: int = option("The most to show.", 50, min=1),
+    offset: int = _OFFSET,
 ) -> None:
     """Show all cards and turns that name a subject.
 
@@ -68,12 +67,9 @@ def _more(offset: int) -> None:
 
 
 def history(
-    subject: Annotated[str | None, typer.Argument(help="A person or thing.")] = None,
-    card: Annotated[
-        str | None,
-        typer.Option(help="Instead: a card, with what it replaced and what replaced it."),
-    ] = None,
-    at: At = None,
+    subject: str | None = argument("A person or thing.", None),
+    card: str | None = option("Instead: a card, with what it replaced and what replaced it."),
+    at: datetime | None = _AT,
 ) -> None:
     """Show what was true when, newest first."""
     found = with_memory(lambda memory: memory.history(subject, card=card, at=at or now()))
@@ -81,12 +77,10 @@ def history(
 
 
 def profile(
-    subject: Annotated[
-        str | None, typer.Argument(help="Default: the person most cards are about.")
-    ] = None,
-    tokens: Annotated[int, typer.Option(min=1, help="At most this many tokens.")] = 400,
-    prose: Annotated[bool, typer.Option("--prose", help="Let a model write it as a text.")] = False,
-    at: At = None,
+    subject: str | None = argument("Default: the person most cards are about.", None),
+    tokens: int = option("At most this many tokens.", 400, min=1),
+    prose: bool = flag("Let a model write it as a text.", "--prose"),
+    at: datetime | None = _AT,
 ) -> None:
     """Show short lines about a person, what holds now first."""
     query: dict[str, Any] = {"tokens": tokens, "at": at or now(), "prose": prose}
@@ -95,7 +89,7 @@ def profile(
     )
 
 
-def show(id: Annotated[str, typer.Argument(help="The id of a card or session, or a key.")]) -> None:
+def show(id: str = argument("The id of a card or session, or a key.")) -> None:
     """Show a card in its source, with the exact words marked, a session, or the note with a key."""
 
     async def work(memory: AsyncMemory) -> tuple[Any, Any]:
@@ -117,7 +111,7 @@ def show(id: Annotated[str, typer.Argument(help="The id of a card or session, or
     show_value(value, lambda _: shown)
 
 
-def notes(prefix: Annotated[str, typer.Argument(help="How their keys begin.")] = "") -> None:
+def notes(prefix: str = argument("How their keys begin.", "")) -> None:
     """List the notes, in order of their keys."""
     found = with_memory(lambda memory: memory.notes(prefix))
     show_list([_note(note) for note in found] if JSON.get() else found, render.notes, "note")
@@ -143,24 +137,20 @@ def stats() -> None:
 
 
 def log(
-    of: Annotated[str | None, typer.Option(help="The id of a card or a session.")] = None,
-    since: Annotated[datetime | None, a_time("From this time on: 2024-05-20.")] = None,
-    before: Annotated[int | None, typer.Option(help="Entries before this number.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show, the latest.")] = 50,
+    of: str | None = option("The id of a card or a session."),
+    since: datetime | None = a_time("From this time on: 2024-05-20."),
+    before: int | None = option("Entries before this number."),
+    limit: int = option("The most to show, the latest.", 50, min=1),
 ) -> None:
     """Show who changed what in this space, oldest first."""
-    query: dict[str, Any] = {"of": of, "since": since, "before": before, "limit": limit}
+    query = locals()
     show_list(with_memory(lambda memory: memory.log(**query)), render.log, "entry")
 
 
 def check(
-    last: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HASH",
-            help="The last hash of an earlier check: is the log complete since then?",
-        ),
-    ] = None,
+    last: str | None = option(
+        "The last hash of an earlier check: is the log complete since then?", metavar="HASH"
+    ),
 ) -> None:
     """Check a space for damage: read all of it, and its change log. Nothing is changed.
 

@@ -5,55 +5,52 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import a_time, now, settings, with_memory
+from justmem.cli.context import settings, with_memory
+from justmem.cli.options import a_time, argument, flag, now, option
 from justmem.cli.terminal import amount, plain, show
 from justmem.domain import KINDS, STATUSES, Card, Certificate, Forgotten, Preview
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
 
 _SHOWN = 20  # cards, sessions and turns of a preview
-CardId = Annotated[str, typer.Argument(metavar="CARD", help="The id of the card.")]
-Show = Annotated[bool, typer.Option("--preview", help="Show what would be forgotten, and stop.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+_KINDS = ", ".join(kind for kind in KINDS if kind != "note")
+_CARD = argument("The id of the card.")
+_PREVIEW = flag("Show what would be forgotten, and stop.", "--preview")
+_YES = flag("Do not ask for confirmation.", "--yes", "-y")
 
 
 def correct(
-    card: CardId,
-    fact: Annotated[str | None, typer.Option(help="What is true.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Whom or what it is about.")] = None,
-    event_date: Annotated[
-        str | None, typer.Option(help="When it happened: 2025-02-03, 2025-02, 2025, unknown.")
-    ] = None,
-    status: Annotated[str | None, typer.Option(help=", ".join(STATUSES))] = None,
-    kind: Annotated[
-        str | None, typer.Option(help=", ".join(kind for kind in KINDS if kind != "note"))
-    ] = None,
+    card: str = _CARD,
+    fact: str | None = option("What is true."),
+    subject: str | None = option("Whom or what it is about."),
+    event_date: str | None = option("When it happened: 2025-02-03, 2025-02, 2025, unknown."),
+    status: str | None = option(", ".join(STATUSES)),
+    kind: str | None = option(_KINDS),
 ) -> None:
     """Replace a wrong card by a corrected one with the same source.
 
     The card has another id afterwards if its fact or subject changes.
     """
-    changes = {"fact": fact, "subject": subject, "event_date": event_date}
-    changes |= {"status": status, "kind": kind}
-    _change(lambda memory: memory.correct(card, **changes))
+    given = locals()
+    _change(lambda memory: memory.correct(**given))
 
 
-def pin(card: CardId) -> None:
+def pin(card: str = _CARD) -> None:
     """Keep a card in every recall that names its subject."""
     _change(lambda memory: memory.pin(card))
 
 
-def unpin(card: CardId) -> None:
+def unpin(card: str = _CARD) -> None:
     """Take the pin off a card."""
     _change(lambda memory: memory.unpin(card))
 
 
-def undo(card: CardId) -> None:
+def undo(card: str = _CARD) -> None:
     """Take back the last correction, pin or unpin of a card."""
     _change(lambda memory: memory.undo(card))
 
@@ -66,31 +63,20 @@ def _change(work: Callable[[AsyncMemory], Awaitable[Card]]) -> None:
 
 
 def forget(
-    card: Annotated[str | None, typer.Option(help="One card.")] = None,
-    turn: Annotated[str | None, typer.Option(help="One turn, as in s12#3.")] = None,
-    session: Annotated[str | None, typer.Option(help="A session and all its cards.")] = None,
-    subject: Annotated[
-        str | None, typer.Option(help="Every card about it, and the turns that support them.")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="The note with this key.")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Sessions from this day on: 2024-05-20.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Sessions up to this day.")] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="The whole space.")] = False,
-    turns: Annotated[
-        bool | None,
-        typer.Option(
-            "--turns/--no-turns",
-            help="Also the turns that support the cards. Default: only for --subject.",
-            show_default=False,
-        ),
-    ] = None,
-    preview: Show = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Search all files for it afterwards.")
-    ] = False,
-    yes: Yes = False,
+    card: str | None = option("One card."),
+    turn: str | None = option("One turn, as in s12#3."),
+    session: str | None = option("A session and all its cards."),
+    subject: str | None = option("Every card about it, and the turns that support them."),
+    key: str | None = option("The note with this key."),
+    since: str | None = option("Sessions from this day on: 2024-05-20."),
+    until: str | None = option("Sessions up to this day."),
+    everything: bool = flag("The whole space.", "--everything"),
+    turns: bool | None = option(
+        "Also the turns of the cards. Default: only for --subject.", None, "--turns/--no-turns"
+    ),
+    preview: bool = _PREVIEW,
+    verify: bool = flag("Search all files for it afterwards.", "--verify"),
+    yes: bool = _YES,
 ) -> None:
     """Forget a card, a turn, a session, a subject, a period or everything, for good.
 
@@ -115,11 +101,9 @@ def forget(
 
 
 def expire(
-    at: Annotated[
-        datetime | None, a_time("The moment to count ages to: 2024-05-20. Default: now.")
-    ] = None,
-    preview: Show = False,
-    yes: Yes = False,
+    at: datetime | None = a_time("The moment to count ages to: 2024-05-20. Default: now."),
+    preview: bool = _PREVIEW,
+    yes: bool = _YES,
 ) -> None:
     """Forget for good what is older than the setting [retention] allows.
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from datetime import datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from justmem.errors import (
-    InvalidSession,
     InvalidSetting,
     JustMemError,
     ModelError,
@@ -153,48 +149,3 @@ def postgres_storage() -> PostgresStorage:
     from justmem.store.postgres import PostgresStorage
 
     return PostgresStorage(found.address)
-
-
-# ---------------------------------------------------------------- options of several commands
-
-# Of a command with commands of its own
-GROUP: dict[str, Any] = {
-    "add_completion": False,
-    "no_args_is_help": True,
-    "rich_markup_mode": None,
-}
-
-
-def now() -> datetime:
-    return datetime.now().replace(microsecond=0)
-
-
-def _moment(text: str) -> datetime:
-    """A time as given on the command line; `now` is this machine's local time."""
-    if text.strip().lower() == "now":
-        return now()
-    from justmem.intake.sessions import as_time
-
-    try:
-        return as_time(text)
-    except InvalidSession as error:
-        raise typer.BadParameter(f"{error} Or write: now.") from None
-
-
-def a_time(help: str) -> Any:
-    """An option that takes a time."""
-    return typer.Option(help=help, parser=_moment)
-
-
-Label = Annotated[
-    list[str] | None, typer.Option(help="NAME=VALUE. May be repeated.", metavar="NAME=VALUE")
-]
-
-
-def labels_of(given: list[str] | None) -> dict[str, str] | None:
-    """["project=kitchen"] -> {"project": "kitchen"}."""
-    pairs = [text.partition("=") for text in given or ()]
-    for name, equals, _ in pairs:
-        if not equals:
-            raise typer.BadParameter(f"{name!r} is not NAME=VALUE.", param_hint="--label")
-    return {name: value for name, _, value in pairs} or None

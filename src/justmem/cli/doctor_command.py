@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import GROUP, Exit, settings, spaces, with_store
+from justmem.cli.context import Exit, settings, spaces, with_store
+from justmem.cli.options import GROUP, argument, flag
 from justmem.cli.terminal import amount, plain, show, show_download
 from justmem.config import Settings, providers
 from justmem.config.opening import keyring
@@ -33,9 +34,7 @@ class Check(NamedTuple):
 
 
 def doctor(
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Do not send a request to the language model.")
-    ] = False,
+    offline: bool = flag("Do not send a request to the language model.", "--offline"),
 ) -> None:
     """Check the settings and show how to fix what is wrong.
 
@@ -181,9 +180,7 @@ def models_list() -> None:
 
 @models.command("pull")
 def models_pull(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Default: the models in the settings.")
-    ] = None,
+    names: list[str] | None = argument("Default: the models in the settings.", None),
 ) -> None:
     """Download weights and check their hashes."""
     found = settings()

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
 from justmem import transcripts
 from justmem.cli import render
-from justmem.cli.context import Exit, Label, a_time, labels_of, now, with_memory
+from justmem.cli.context import Exit, with_memory
+from justmem.cli.options import LABELS, a_time, argument, labels_of, now, option
 from justmem.cli.terminal import JSON, amount, console, say, show
 from justmem.domain import Remembered, Session, SessionState
 from justmem.errors import InvalidFile
@@ -23,9 +24,9 @@ from justmem.runtime.validation import as_path
 
 
 def add(
-    text: Annotated[str, typer.Argument(help="What was said; - reads standard input.")],
-    at: Annotated[datetime | None, a_time("When it was said. Default: now.")] = None,
-    speaker: Annotated[str | None, typer.Option(help="Who said it. Default: User.")] = None,
+    text: str = argument("What was said; - reads standard input."),
+    at: datetime | None = a_time("When it was said. Default: now."),
+    speaker: str | None = option("Who said it. Default: User."),
 ) -> None:
     """Remember a text, as one turn of a session of its own.
 
@@ -41,18 +42,13 @@ def add(
 
 
 def remember(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="JSON, JSONL, text, or an export of ChatGPT, Claude, WhatsApp, mem0 or Zep; "
-            "- reads standard input."
-        ),
-    ],
-    at: Annotated[datetime | None, a_time("The time of sessions that have none, or now.")] = None,
-    timezone: Annotated[
-        str | None,
-        typer.Option(help="Where you live, such as Europe/Vienna: UTC times become local times."),
-    ] = None,
+    files: list[str] = argument(
+        "JSON, JSONL, text, an export of ChatGPT, Claude, WhatsApp, mem0, Zep; - is standard input."
+    ),
+    at: datetime | None = a_time("The time of sessions that have none, or now."),
+    timezone: str | None = option(
+        "Where you live, such as Europe/Vienna: UTC times become local times."
+    ),
 ) -> None:
     """Remember the conversations in files.
 
@@ -78,13 +74,9 @@ def remember(
 
 
 def append(
-    session: Annotated[str, typer.Argument(help="The id of the session.")],
-    file: Annotated[
-        str, typer.Argument(help="A JSON list of turns; - reads standard input.")
-    ] = "-",
-    at: Annotated[
-        datetime | None, a_time("When the turns were said, if they have no time. Default: now.")
-    ] = None,
+    session: str = argument("The id of the session."),
+    file: str = argument("A JSON list of turns; - reads standard input.", "-"),
+    at: datetime | None = a_time("When the turns were said, if they have no time. Default: now."),
 ) -> None:
     """Add turns to a session, and make cards of them.
 
@@ -110,7 +102,7 @@ def retry() -> None:
 
 
 def rebuild(
-    session: Annotated[str | None, typer.Argument(help="Default: all sessions.")] = None,
+    session: str | None = argument("Default: all sessions.", None),
 ) -> None:
     """Make cards again from the stored words, with the current model.
 
@@ -120,14 +112,12 @@ def rebuild(
 
 
 def note(
-    text: Annotated[str, typer.Argument(help="The text, stored exactly as it is.")],
-    key: Annotated[
-        str | None, typer.Option(help="Your key. A note with the same key is replaced.")
-    ] = None,
-    value: Annotated[str | None, typer.Option(help="JSON to keep with it.")] = None,
-    at: Annotated[datetime | None, a_time("When it holds from. Default: now.")] = None,
-    until: Annotated[datetime | None, a_time("When it expires.")] = None,
-    label: Label = None,
+    text: str = argument("The text, stored exactly as it is."),
+    key: str | None = option("Your key. A note with the same key is replaced."),
+    value: str | None = option("JSON to keep with it."),
+    at: datetime | None = a_time("When it holds from. Default: now."),
+    until: datetime | None = a_time("When it expires."),
+    label: list[str] | None = LABELS,
 ) -> None:
     """Store a text as a card, without extraction."""
     given: dict[str, Any] = {"key": key, "value": None if value is None else value.encode()}

@@ -7,12 +7,13 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import GROUP, now, postgres_storage, settings, settings_of
+from justmem.cli.context import postgres_storage, settings, settings_of
+from justmem.cli.options import GROUP, argument, flag, now, option
 from justmem.cli.terminal import amount, say, show, show_download, show_list
 from justmem.config.opening import build_parts, open_memory
 from justmem.errors import InvalidSetting, JustMemError
@@ -34,25 +35,15 @@ _MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
 
 
 def serve(
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="Default: 8765.", min=0, max=65535)] = None,
-    no_keys: Annotated[
-        bool,
-        typer.Option("--no-keys", help="Ask for no key. Only on a loopback address."),
-    ] = False,
-    upstream: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The chat server that /v1/chat/completions and /v1/responses forward to.",
-        ),
-    ] = None,
-    anthropic_upstream: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The chat server that /v1/messages forwards to."),
-    ] = None,
+    host: str | None = option("The address to listen on. Default: 127.0.0.1."),
+    port: int | None = option("Default: 8765.", min=0, max=65535),
+    no_keys: bool = flag("Ask for no key. Only on a loopback address.", "--no-keys"),
+    upstream: str | None = option(
+        "The chat server that /v1/chat/completions and /v1/responses forward to.", metavar="URL"
+    ),
+    anthropic_upstream: str | None = option(
+        "The chat server that /v1/messages forwards to.", metavar="URL"
+    ),
 ) -> None:
     """Serve memory over HTTP and MCP, with a chat proxy and the inspector pages.
 
@@ -123,14 +114,9 @@ keys = typer.Typer(help="Add, list and revoke the server's keys.", **GROUP)
 
 @keys.command("add")
 def keys_add(
-    name: Annotated[str, typer.Argument(help="A name for the key, shown in lists.")],
-    opens: Annotated[
-        list[str],
-        typer.Option(help="A space; * stands for any characters. May be repeated."),
-    ],
-    right: Annotated[
-        str, typer.Option(help="read; write (also reads); admin (also erases spaces).")
-    ] = "write",
+    name: str = argument("A name for the key, shown in lists."),
+    opens: list[str] = option("A space; * stands for any characters. May be repeated.", ...),
+    right: str = option("read; write (also reads); admin (also erases spaces).", "write"),
 ) -> None:
     """Make a key. It is shown once and stored only as a hash."""
     chosen = as_choice(right, "right", RIGHTS)
@@ -147,7 +133,7 @@ def keys_list() -> None:
 
 
 @keys.command("revoke")
-def keys_revoke(id: Annotated[str, typer.Argument(help="As `keys list` shows it.")]) -> None:
+def keys_revoke(id: str = argument("As `keys list` shows it.")) -> None:
     """Revoke a key. A running server refuses it from the next request on."""
     Keys(settings().folder).revoke(id)
     say(f"The key {id} is revoked.")
@@ -159,13 +145,13 @@ hook = typer.Typer(
     help="Give a coding assistant memory: recall before a prompt, remember after a reply.",
     **GROUP,
 )
-Seconds = Annotated[float, typer.Option(min=0.1, help="The assistant waits no longer than this.")]
+_WAIT = "The assistant waits no longer than this."
 
 
 @hook.command("recall")
 def hook_recall(
-    seconds: Seconds = 10.0,
-    tokens: Annotated[int, typer.Option(min=100, help="The most that memory adds.")] = 1500,
+    seconds: float = option(_WAIT, 10.0, min=0.1),
+    tokens: int = option("The most that memory adds.", 1500, min=100),
 ) -> None:
     """Read a hook's event from standard input and print what memory holds on its prompt.
 
@@ -182,7 +168,7 @@ def hook_recall(
 
 
 @hook.command("remember")
-def hook_remember(seconds: Seconds = 60.0) -> None:
+def hook_remember(seconds: float = option(_WAIT, 60.0, min=0.1)) -> None:
     """Read a hook's event from standard input and remember what is new in its conversation.
 
     It never stops the assistant: if memory fails, it prints the reason to standard error and exits
@@ -234,8 +220,8 @@ def _run_hook(
 
 
 def work(
-    once: Annotated[bool, typer.Option("--once", help="Stop when no session waits.")] = False,
-    pause: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 1.0,
+    once: bool = flag("Stop when no session waits.", "--once"),
+    pause: float = option("Seconds between checks.", 1.0, min=0.05),
 ) -> None:
     """Make the cards of waiting sessions in all spaces of a PostgreSQL store.
 

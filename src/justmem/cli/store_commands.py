@@ -7,12 +7,11 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from justmem import transfer
-from justmem.cli.context import ACTOR, now, postgres_storage, settings, with_memory
+from justmem.cli.context import ACTOR, postgres_storage, settings, with_memory
+from justmem.cli.options import argument, flag, now, option
 from justmem.cli.terminal import amount, say, show, show_list
 from justmem.config.opening import keyring
 from justmem.errors import InvalidSetting, NoSuchSpace
@@ -26,10 +25,8 @@ from justmem.store.sqlite import rekey as rekey_file
 
 
 def export(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new file. Default: standard output.")
-    ] = None,
-    vectors: Annotated[bool, typer.Option("--vectors", help="Also write the vectors.")] = False,
+    output: Path | None = option("A new file. Default: standard output.", None, "--output", "-o"),
+    vectors: bool = flag("Also write the vectors.", "--vectors"),
 ) -> None:
     """Write everything in this space to a file, as JSON Lines.
 
@@ -56,7 +53,7 @@ async def _write(lines: AsyncGenerator[str], file: Any) -> None:
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="A file that `justmem export` wrote.")],
+    file: Path = argument("A file that `justmem export` wrote."),
 ) -> None:
     """Read an export into this space.
 
@@ -72,16 +69,10 @@ def import_(
 
 
 def copy(
-    source: Annotated[
-        str, typer.Argument(metavar="FROM", help="A folder, or postgresql://user@host/database.")
-    ],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same.")],
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only this space. May be repeated.")
-    ] = None,
-    unencrypted: Annotated[
-        bool, typer.Option("--plain", help="Do not encrypt the copy, although a key is set.")
-    ] = False,
+    source: str = argument("A folder, or postgresql://user@host/database.", metavar="FROM"),
+    target: str = argument("The same.", metavar="TO"),
+    only: list[str] | None = option("Only this space. May be repeated.", None, "--only"),
+    unencrypted: bool = flag("Do not encrypt the copy, although a key is set.", "--plain"),
 ) -> None:
     """Copy spaces between stores, and compare both sides afterwards.
 
@@ -132,7 +123,7 @@ def _progress(name: str) -> Callable[[int, int], None]:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that is not there yet.")],
+    target: Path = argument("A file that is not there yet.", metavar="TARGET"),
 ) -> None:
     """Back up a space to a file, also while it is in use.
 
@@ -149,7 +140,7 @@ def reembed() -> None:
 
 
 def rekey(
-    new_file: Annotated[Path, typer.Option("--new-file", help="A file with the new key.")],
+    new_file: Path = option("A file with the new key.", ..., "--new-file"),
 ) -> None:
     """Give an encrypted space another key. Change the settings afterwards.
 
@@ -164,9 +155,7 @@ def rekey(
 
 
 def sweep(
-    rewrite: Annotated[
-        bool, typer.Option("--rewrite", help="Rewrite the tables. Others wait meanwhile.")
-    ] = False,
+    rewrite: bool = flag("Rewrite the tables. Others wait meanwhile.", "--rewrite"),
 ) -> None:
     """Remove the bytes of forgotten rows from PostgreSQL, with VACUUM.
 
