@@ -1,7 +1,9 @@
 """SafeMemory: if memory fails, the chat continues. The error is logged, kept in `error` and passed
-to `on_error`."""
+to `on_error`.
 
-from __future__ import annotations
+Some frameworks read the annotations of `recall` without evaluating them, so this module does not
+import `annotations` from `__future__`.
+"""
 
 import asyncio
 import logging
@@ -62,26 +64,18 @@ class SafeMemory:
         else:
             yield self._memory
 
-    async def evidence(
-        self,
-        question: str,
-        plan: Mapping[str, Any] | None = None,
-        limit: int | None = None,
-    ) -> Evidence | None:
+    async def evidence(self, question: str, **options: Any) -> Evidence | None:
+        """`options` are those of `recall`. None if memory fails."""
+
         async def work() -> Evidence:
             async with self.using() as memory:
-                return await memory.recall(question, plan=plan, limit=limit)
+                return await memory.recall(question, **options)
 
         return await self._attempt("not recalled", work()) if question.strip() else None
 
-    async def prompt(
-        self,
-        question: str,
-        plan: Mapping[str, Any] | None = None,
-        limit: int | None = None,
-    ) -> str:
+    async def prompt(self, question: str, **options: Any) -> str:
         """The evidence for a question as a block for a prompt; empty if there is none."""
-        found = await self.evidence(question, plan, limit)
+        found = await self.evidence(question, **options)
         return found.prompt(self._tokens) if found else ""
 
     async def append(self, id: str, turns: Sequence[Mapping[str, Any]]) -> None:
@@ -136,7 +130,7 @@ class SafeMemory:
         """Find what was said in earlier chats. Call it before a reply that may depend on the
         user's life, plans, tastes or past decisions."""
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
-        return await self.prompt(question, plan) or "(nothing in memory)"
+        return await self.prompt(question, plan=plan) or "(nothing in memory)"
 
 
 def too_slow(seconds: float) -> TooSlow:
