@@ -191,11 +191,6 @@ EXAMPLES: dict[str, tuple[Any, list[str], dict[str, int]]] = {
         ["Note: Ana lives in Graz", "Note: Ana lives in Linz (until 2024-06-01)"],
         {},
     ),
-    "Zep's threads": (
-        {"messages": [{"role": "Ana", "role_type": "user", "content": "Hi", "created_at": AT}]},
-        ["Ana: Hi"],
-        {},
-    ),
 }
 
 

@@ -46,7 +46,6 @@ _FORMATS: Mapping[str, tuple[type, Reader]] = {
     "chat_messages": (list, claude.read),
     "conversations_memory": (str, claude.read_memories),
     "docs": (list, claude.read_project),
-    "messages": (list, facts.read_zep_thread),
     "memory": (str, facts.read_mem0),
     "fact": (str, facts.read_zep),
 }
@@ -153,7 +152,7 @@ def _conversations(text: str, name: str, found: Reading) -> Conversations:
         if len(lines) < 2 or lines[0][1][-1] not in "}]":
             raise InvalidFile(f"{name} is not JSON ({error}). {_EXPECTED}") from None
         return _joined(_lines(lines, name, found))
-    if isinstance(value, dict) and not {"turns", *_FORMATS} & value.keys():
+    if isinstance(value, dict) and not {"turns", "messages", *_FORMATS} & value.keys():
         keys = ", ".join(list(value)[:6]) or "no keys"
         value = next((value[key] for key in _WRAPPERS if isinstance(value.get(key), list)), None)
         if value is None:

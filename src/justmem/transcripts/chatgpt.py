@@ -28,65 +28,51 @@ def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any
         elif content.get("content_type") == "model_editable_context":
             for day, text in _MEMORY.findall(str(content.get("model_set_context"))):
                 yield {"note": text.strip(), "at": day or when}
-        elif turn := _turn(message, skipped):
-            turns.append(turn)
+        elif unseen := _unseen(message):
+            skipped[unseen] += any(_said(content, Counter())) or unseen == "thought"
+        else:
+            said = [*_said(content, skipped), *_files(message, skipped)]
+            if text := _CITED.sub("", "\n".join(said)).strip():
+                role, at_turn = message["author"]["role"], message.get("create_time")
+                turns.append({"role": role, "text": text, "at": at_turn})
     id = value.get("conversation_id") or value.get("id")
     yield {"id": id, "at": at, "title": value.get("title"), "turns": turns}
 
 
 def _branch(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
     mapping = {key: node for key, node in value["mapping"].items() if isinstance(node, dict)}
+    messages = {key: _dict(node, "message") for key, node in mapping.items()}
     key = value.get("current_node")
     if key not in mapping:
         # Older exports have no current_node: take the newest message without a reply.
         leaves = [name for name, node in mapping.items() if not node.get("children")]
-        key = max(leaves, key=lambda name: _created(mapping[name]), default=None)
+        key = max(leaves, key=lambda name: messages[name].get("create_time") or 0, default=None)
     path: dict[str, dict[str, Any]] = {}
     while isinstance(key, str) and key in mapping and key not in path:
-        path[key] = mapping[key]
+        path[key] = messages[key]
         key = mapping[key].get("parent")
-    skipped["replaced message"] += sum(
-        bool(node.get("message")) for name, node in mapping.items() if name not in path
-    )
-    for node in reversed(path.values()):
-        if isinstance(node.get("message"), dict):
-            yield node["message"]
+    skipped["replaced message"] += sum(map(bool, messages.values())) - sum(map(bool, path.values()))
+    yield from filter(None, reversed(path.values()))
 
 
-def _created(node: dict[str, Any]) -> float:
-    created = _dict(node, "message").get("create_time")
-    return created if isinstance(created, int | float) else 0.0
-
-
-def _turn(message: dict[str, Any], skipped: Counter[str]) -> dict[str, Any] | None:
-    role = _dict(message, "author").get("role")
-    content, metadata = _dict(message, "content"), _dict(message, "metadata")
-    unseen = ""
-    if content.get("content_type") in _THOUGHTS:
-        unseen = "thought"
-    elif role == "tool" or message.get("recipient") not in (None, "all"):
-        unseen = "tool message"
-    elif (
-        role not in ("user", "assistant")
-        or metadata.get("is_visually_hidden_from_conversation")
-        or content.get("content_type") == "user_editable_context"
-    ):
-        unseen = "system message"
-    if unseen:
-        skipped[unseen] += any(_said(content, Counter())) or unseen == "thought"
-        return None
-    said = [*_said(content, skipped), *_attached(metadata, skipped)]
-    text = _CITED.sub("", "\n".join(said)).strip()
-    return {"role": role, "text": text, "at": message.get("create_time")} if text else None
+def _unseen(message: dict[str, Any]) -> str:
+    """What kind of message it is, if it was not on the screen."""
+    kind, role = _dict(message, "content").get("content_type"), _dict(message, "author").get("role")
+    if kind in _THOUGHTS:
+        return "thought"
+    if role == "tool" or message.get("recipient") not in (None, "all"):
+        return "tool message"
+    hidden = _dict(message, "metadata").get("is_visually_hidden_from_conversation")
+    shown = role in ("user", "assistant") and not hidden and kind != "user_editable_context"
+    return "" if shown else "system message"
 
 
 def _said(content: dict[str, Any], skipped: Counter[str]) -> Iterator[str]:
     parts = content.get("parts")
     for part in parts if isinstance(parts, list) else [content.get("text")]:
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            yield part["text"]  # transcribed speech
+        text = part.get("text") if isinstance(part, dict) else part  # of a part: transcribed speech
+        if isinstance(text, str):
+            yield text
         elif isinstance(part, dict):
             kind = "image" if "image" in str(part.get("content_type")) else "recording"
             skipped[kind] += 1
@@ -94,11 +80,11 @@ def _said(content: dict[str, Any], skipped: Counter[str]) -> Iterator[str]:
                 yield "[image]"
 
 
-def _attached(metadata: dict[str, Any], skipped: Counter[str]) -> Iterator[str]:
-    files = metadata.get("attachments")
+def _files(message: dict[str, Any], skipped: Counter[str]) -> Iterator[str]:
+    files = _dict(message, "metadata").get("attachments")
     for file in files if isinstance(files, list) else ():
-        kind = str(_dict({"file": file}, "file").get("mime_type", ""))
-        if isinstance(file, dict) and file.get("name") and not kind.startswith("image/"):
+        named = isinstance(file, dict) and file.get("name")
+        if named and not str(file.get("mime_type")).startswith("image/"):
             skipped["file"] += 1
             yield f"[file: {file['name']}]"
 

@@ -16,7 +16,7 @@ from typing import Any
 from justmem.edits.notes import LONGEST_TEXT as LONGEST_NOTE
 from justmem.intake.sessions import LONGEST_TURN
 
-_HEADING = re.compile(r"#{1,6} .*|\*\*.*\*\*")
+_HEADING = re.compile(r"^(#{1,6} .*|\*\*.*\*\*)\n\s*\n", re.MULTILINE)
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _SKIPPED = {"thinking": "thought", "tool_use": "tool message", "tool_result": "tool message"}
 
@@ -30,26 +30,18 @@ def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any
 
 
 def read_memories(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    """What Claude remembers of all conversations, and of each project, in paragraphs."""
+    """What Claude remembers of all conversations, and of each project: a note for each paragraph.
+    A heading in bold or with # stays with the paragraph under it."""
     projects = value.get("project_memories")
     texts = {"claude": value["conversations_memory"]} | {
         f"claude/{project}": text
         for project, text in (projects if isinstance(projects, dict) else {}).items()
     }
     for key, text in texts.items():
-        for number, paragraph in enumerate(_paragraphs(str(text or "")), 1):
-            yield {"note": paragraph, "key": f"{key}/memory-{number}", "at": None}
-
-
-def _paragraphs(text: str) -> list[str]:
-    """A heading in bold or with # stays with the paragraph under it."""
-    found: list[str] = []
-    for part in re.split(r"\n\s*\n", text.strip()):
-        if found and _HEADING.fullmatch(found[-1]):
-            found[-1] += f"\n{part.strip()}"
-        elif part.strip():
-            found.append(part.strip())
-    return found
+        joined = _HEADING.sub(r"\1\n", str(text or "").strip())
+        for number, paragraph in enumerate(re.split(r"\n\s*\n", joined), 1):
+            if paragraph.strip():
+                yield {"note": paragraph.strip(), "key": f"{key}/memory-{number}", "at": None}
 
 
 def read_project(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:

@@ -24,16 +24,3 @@ def read_zep(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str,
     text = f"{value['fact']} (until {str(ended)[:10]})" if ended else value["fact"]
     key = f"zep/{value['uuid']}" if value.get("uuid") else None
     yield {"note": text, "key": key, "at": value.get("valid_at") or value.get("created_at")}
-
-
-def read_zep_thread(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Older threads of Zep name the speaker in `role` and the role in `role_type`. Any other
-    session stays as it is."""
-    messages = [
-        each | {"role": each["role_type"], "speaker": each.get("role") or None}
-        if isinstance(each, dict) and "role_type" in each
-        else each
-        for each in value["messages"]
-    ]
-    id = value.get("thread_id")
-    yield value | {"messages": messages} | ({"id": id} if id else {})
