@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Unpack
@@ -32,7 +32,9 @@ _FORMS = (
     ("json_object", "max_tokens", 0.0),
     ("text", "max_tokens", 0.0),
 )
-_LONGEST = 8_000  # tokens of one text that embedding models read
+# Servers limit the texts of a request, and their length together.
+_BATCH = 128  # texts that are embedded by one request
+_LONGEST = 8_000  # characters of a text that are embedded
 
 
 class OpenAIModel:
@@ -232,14 +234,12 @@ class OpenAIEmbedder:
         dim: int,
         base_url: str | None = None,
         api_key: str | None = None,
-        batch: int = 256,
         **options: Unpack[HttpOptions],
     ) -> None:
         if dim < 1:
             raise InvalidSetting(f"{name!r}: dim must be at least 1.")
         self.name = name
         self.dim = dim
-        self._batch = batch
         self._client = HttpClient(name, "/embeddings", base_url, api_key, **options)
         self._dimensions: dict[str, int] = {}
 
@@ -247,8 +247,11 @@ class OpenAIEmbedder:
         return f"OpenAIEmbedder({self.name!r}, dim={self.dim}, base_url={self._client.shown_url!r})"
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        # Some servers refuse empty texts.
+        given = [text[:_LONGEST] if text.strip() else "." for text in texts]
         vectors, used = [np.zeros((0, self.dim), np.float32)], 0
-        for batch in self._batches(texts):
+        for start in range(0, len(given), _BATCH):
+            batch = given[start : start + _BATCH]
             found, spent = await self._client.retried(partial(self._attempt, batch))
             vectors.append(found)
             used += spent
@@ -256,19 +259,6 @@ class OpenAIEmbedder:
 
     async def close(self) -> None:
         await self._client.close()
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """At most `batch` texts and some 200,000 characters: servers limit both."""
-        batch: list[str] = []
-        size = 0
-        for text in map(_shortened, texts):
-            if batch and (len(batch) == self._batch or size + len(text) > 200_000):
-                yield batch
-                batch, size = [], 0
-            batch.append(text)
-            size += len(text)
-        if batch:
-            yield batch
 
     async def _attempt(self, batch: list[str]) -> tuple[Vectors, int]:
         body = {"model": self.name, "input": batch}
@@ -282,8 +272,7 @@ class OpenAIEmbedder:
                 f"{self._client} makes vectors of {vectors.shape[1]} numbers, but "
                 f"{self.dim} are expected. Set its dimension to {vectors.shape[1]}."
             )
-        usage = _dict(reply.get("usage"))
-        used = count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))
+        used = count(_dict(reply.get("usage")).get("prompt_tokens"))
         return vectors, used or sum(map(tokens.count, batch))
 
     def _vectors(self, reply: Any, expected: int) -> Vectors:
@@ -300,14 +289,6 @@ class OpenAIEmbedder:
                 f"{self._client} sent no usable vectors. Check that it is an embedding model."
             )
         return unit
-
-
-def _shortened(text: str) -> str:
-    """What the model would not read is not sent: some servers refuse longer texts, and empty
-    ones."""
-    while len(text) > _LONGEST and (length := tokens.count(text)) > _LONGEST:
-        text = text[: int(len(text) * _LONGEST / length * 0.98)]
-    return text if text.strip() else "."
 
 
 def _dict(value: Any) -> dict[str, Any]:
