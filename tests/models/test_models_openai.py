@@ -94,8 +94,8 @@ async def test_a_reply_cut_by_the_token_limit_is_flagged():
     assert completion.text == '{"name": "Caro'
 
 
-async def test_thoughts_and_code_fences_are_taken_off():
-    text = '<think>\nWho? {"maybe": 1}\n</think>\n```json\n{"name": "Caroline"}\n```\n'
+async def test_thoughts_are_taken_off():
+    text = '<think>\nWho? {"maybe": 1}\n</think>\n{"name": "Caroline"}\n'
     with serve_openai([chat_body(text)]) as server:
         completion = await ask(server)
     assert completion.text == '{"name": "Caroline"}'

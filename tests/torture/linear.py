@@ -19,7 +19,6 @@ from pathlib import Path
 from justmem import AsyncMemory
 from justmem.errors import JustMemError
 from justmem.intake.redaction import secrets
-from justmem.models.openai import bare
 from justmem.testing import ScriptedModel
 from justmem.transcripts import read_bytes
 from torture._fixtures import folder, memory
@@ -206,7 +205,6 @@ WORKS: dict[str, Work] = {
     "a model's cards": _in_memory(_short, "extractor"),
     "a model's plan": _in_memory(_short, "planner"),
     "a model's answer": _in_memory(_short, "answerer"),
-    "a chat server's reply": bare,
     "redaction": secrets,
     "a file": _file,
 }

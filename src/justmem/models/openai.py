@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _FORMS = (
     ("json_object", "max_tokens", 0.0),
     ("text", "max_tokens", 0.0),
 )
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 # Servers limit the texts of a request, and their length together.
 _BATCH = 128  # texts that are embedded by one request
 _LONGEST = 8_000  # characters of a text that are embedded
@@ -101,22 +103,19 @@ class OpenAIModel:
         else:
             shape = json.dumps(prompt.schema, separators=(",", ":"), ensure_ascii=False)
             system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{shape}"
-        messages = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": prompt.user},
-        ]
-        body: dict[str, Any] = {
+        messages = [("system", system), ("user", prompt.user)]
+        body = {
             "model": self.name,
-            "messages": messages,
+            "messages": [{"role": role, "content": content} for role, content in messages],
+            "response_format": format if kind != "text" else None,
+            "temperature": temperature,
             limit_by: prompt.max_tokens,
         }
-        if temperature is not None:
-            body["temperature"] = temperature
-        return body if kind == "text" else body | {"response_format": format}
+        return {name: value for name, value in body.items() if value is not None}
 
     def _text(self, reply: _Reply) -> str:
-        if text := bare(reply.text):
-            return text
+        if reply.text:
+            return reply.text
         if reply.refusal or reply.reason == "content_filter":
             said = self._client.cleaned(reply.refusal or "its content filter stopped the reply")
             raise ModelRefused(
@@ -178,9 +177,8 @@ class _Exchange:
             tokens_in = told_in or self._estimate()
             tokens_out = told_out or tokens.count(reply.text)
             estimated |= not told_in or bool(reply.text and not told_out)
-            cached = (
-                count(_dict(reply.usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-            )
+            details = _dict(reply.usage.get("prompt_tokens_details"))
+            cached = count(details.get("cached_tokens")) or 0
         return Call(
             stage=self.prompt.stage,
             model=self.model,
@@ -202,23 +200,11 @@ def _read(sent: Any) -> _Reply:
     message = _dict(choice.get("message"))
     text = message.get("content")
     return _Reply(
-        text=clean(text) if isinstance(text, str) else "",
+        text=_THOUGHTS.sub("", clean(text)).strip() if isinstance(text, str) else "",
         refusal=str(message.get("refusal") or ""),
         reason=str(choice.get("finish_reason") or ""),
         usage=_dict(_dict(sent).get("usage")),
     )
-
-
-def bare(text: str) -> str:
-    """A reply without the thoughts and code fences that some models put around their JSON."""
-    text = text.strip()
-    if text.startswith("<think>") and "</think>" in text:
-        text = text.partition("</think>")[2].strip()
-    if text.startswith("```") and text.endswith("```"):
-        opening, _, inner = text.removesuffix("```").partition("\n")
-        if opening in ("```", "```json"):
-            text = inner.strip()
-    return text
 
 
 # ---------------------------------------------------------------- embedding
