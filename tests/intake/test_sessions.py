@@ -160,7 +160,7 @@ def test_no_text_breaks_what_comes_later(text: str) -> None:
         ("  ", "holds no words"),
         (b"hello", "cannot be made from a bytes"),
         (42, "cannot be made from a int"),
-        (None, "cannot be made from a NoneType"),
+        (None, "needs 'turns' or 'messages'"),
         ([said("  \n")], "holds no words"),
         (["hello"], "Turn 1 is a str"),
         ([said("Hi"), 3], "Turn 2 is a int"),

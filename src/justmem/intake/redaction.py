@@ -44,27 +44,24 @@ class Redaction:
         hash of the others; `rename=False` keeps the id of a known session."""
         if self._hook is None:
             return session, ()
-        given_id = session.id != id_from_content(session)
-        names = list(dict.fromkeys(turn.speaker for turn in session.turns))
-        said = [turn.text for turn in session.turns]
-        passed = await self._passed([*names, *said, *([session.id] if given_id else ())])
-        if given_id and passed[-1] != session.id:
+        own_id = session.id != id_from_content(session)
+        texts = [text for turn in session.turns for text in (turn.speaker, turn.text)]
+        texts = list(dict.fromkeys([*texts, session.id]))
+        passed = dict(zip(texts, await self._passed(texts), strict=True))
+        if own_id and passed[session.id] != session.id:
             raise InvalidSession(
                 "The session's id contains text that must be redacted: give the session another "
                 f"id. {_NOTHING}"
             )
-        speakers = dict(zip(names, passed[: len(names)], strict=True))
-        texts = passed[len(names) : len(names) + len(said)]
         turns = tuple(
-            turn.model_copy(update={"speaker": speakers[turn.speaker], "text": text})
-            for turn, text in zip(session.turns, texts, strict=True)
+            turn.model_copy(update={"speaker": passed[turn.speaker], "text": passed[turn.text]})
+            for turn in session.turns
         )
         changed = sum(old != new for old, new in zip(session.turns, turns, strict=True))
         left = as_session(session.model_copy(update={"turns": turns}))
-        if rename and not given_id:
+        if rename and not own_id:
             left = left.model_copy(update={"id": id_from_content(left)})
-        notes = (f"{changed} of {len(turns)} turns were redacted",) if changed else ()
-        return left, notes
+        return left, (f"{changed} of {len(turns)} turns were redacted",) if changed else ()
 
     @property
     def active(self) -> bool:
@@ -203,25 +200,16 @@ _DIGITS = re.compile(
 )
 
 
+# Prefixes and lengths of the card networks.
+_ISSUED = re.compile(
+    r"4\d{15}(?:\d{3})?|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3[0689]\d{12}"
+    r"|(?:35|60|62|6[45])\d{14}(?:\d{3})?"
+)
+
+
 def _card(found: re.Match[str]) -> str:
     digits = re.sub(r"\D", "", found[0])
-    return CARD if _issued(digits) and _passes_luhn(digits) else found[0]
-
-
-def _issued(digits: str) -> bool:
-    """Whether a card network uses this prefix and length."""
-    four, length = int(digits[:4]), len(digits)
-    if digits[0] == "4":
-        return length in (16, 19)
-    if 5100 <= four <= 5599 or 2221 <= four <= 2720:
-        return length == 16
-    if digits[:2] in ("34", "37"):
-        return length == 15
-    if digits[:2] in ("30", "36", "38", "39"):
-        return length == 14
-    if 3528 <= four <= 3589 or four == 6011 or 6440 <= four <= 6599 or digits[:2] == "62":
-        return length in (16, 19)
-    return False
+    return CARD if _ISSUED.fullmatch(digits) and _passes_luhn(digits) else found[0]
 
 
 def _passes_luhn(digits: str) -> bool:

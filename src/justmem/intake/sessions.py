@@ -45,12 +45,14 @@ def as_session(
     if isinstance(value, str):
         value = [{"role": "user", "content": value}]
     known = value if isinstance(value, Session) else None
-    fields, messages = _fields_and_messages(value if known is None else dict(known))
-    turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
-    own_at, own_id = _first(fields, TIME_KEYS), _first(fields, ("id", "session_id"))
+    if isinstance(value, Session | Mapping):
+        fields: Mapping[str, Any] = dict(value)
+    else:
+        fields = {"turns": value}
+    turns = [_turn(number, each) for number, each in enumerate(_messages(fields), 1)]
     if not any(turn.text.strip() or turn.forgotten for turn in turns):
         raise InvalidSession(f"The session holds no words: every turn is blank. {SHAPE}")
-    when = _when(at if at is not None else own_at, turns, otherwise)
+    own_at, own_id = _first(fields, TIME_KEYS), _first(fields, ("id", "session_id"))
     name = _id(id if id is not None else own_id)
     if name.startswith(NOTE) and not (known and known.is_note):
         raise InvalidSession(
@@ -58,12 +60,36 @@ def as_session(
         )
     session = Session(
         id=name or "s",
-        at=when,
+        at=_when(at if at is not None else own_at, turns, otherwise),
         turns=tuple(turns),
         labels=as_labels(fields.get("labels")),
         until=known and known.until,
     )
     return session if name else session.model_copy(update={"id": id_from_content(session)})
+
+
+def _messages(fields: Mapping[str, Any]) -> Sequence[Any]:
+    messages = _first(fields, ("turns", "messages"))
+    if messages is None:
+        raise InvalidSession(f"A session needs 'turns' or 'messages'. {SHAPE}")
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        raise InvalidSession(f"A session cannot be made from a {type(messages).__name__}. {SHAPE}")
+    if not messages:
+        raise InvalidSession(f"The session has no turns. {SHAPE}")
+    if isinstance(messages[0], Mapping) and "turns" in messages[0]:
+        raise InvalidSession(
+            "This is a list of several sessions: remember_many takes those, remember takes one."
+        )
+    return messages
+
+
+def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((fields[key] for key in keys if fields.get(key) is not None), None)
+
+
+def id_from_content(session: Session) -> str:
+    """The id of a session that was given none."""
+    return "s" + session.digest[:12]
 
 
 def as_labels(value: object) -> dict[str, str]:
@@ -82,42 +108,6 @@ def as_labels(value: object) -> dict[str, str]:
                 f"{describe(part)}."
             )
     return {clean(name): clean(text) for name, text in value.items()}
-
-
-def id_from_content(session: Session) -> str:
-    """The id of a session that was given none."""
-    return "s" + session.digest[:12]
-
-
-# ---------------------------------------------------------------- the outer shape
-
-
-def _fields_and_messages(value: object) -> tuple[Mapping[str, Any], Sequence[Any]]:
-    """The session's own fields, and its messages."""
-    if isinstance(value, Mapping):
-        messages = _first(value, ("turns", "messages"))
-        if messages is None:
-            keys = ", ".join(sorted(map(repr, value))[:8]) or "no keys at all"
-            raise InvalidSession(f"A session needs 'turns' or 'messages'; this has {keys}. {SHAPE}")
-        fields: Mapping[str, Any] = value
-    else:
-        messages, fields = value, {}
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        raise InvalidSession(f"A session cannot be made from a {type(messages).__name__}. {SHAPE}")
-    if not messages:
-        raise InvalidSession(f"The session has no turns. {SHAPE}")
-    head = messages[0]
-    if isinstance(head, Session) or (
-        isinstance(head, Mapping) and not {"role", "speaker"} & set(head) and "turns" in head
-    ):
-        raise InvalidSession(
-            "This is a list of several sessions: remember_many takes those, remember takes one."
-        )
-    return fields, messages
-
-
-def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((fields[key] for key in keys if fields.get(key) is not None), None)
 
 
 def _id(value: object) -> str:
@@ -151,56 +141,40 @@ def _when(value: object, turns: Sequence[Turn], otherwise: object) -> datetime:
 
 
 def _turn(number: int, message: object) -> Turn:
-    message = dict(message) if isinstance(message, Turn) else message
-    if not isinstance(message, Mapping):
+    if not isinstance(message, Mapping | Turn):
         raise InvalidSession(f"Turn {number} is a {type(message).__name__}, not a message. {SHAPE}")
+    fields, key = dict(message), dict(message).get("key")
     try:
-        role = _role(message)
-        speaker = _speaker(_first(message, ("speaker", "name")), role)
-        at = _first(message, TIME_KEYS)
-        forgotten = message.get("forgotten") is True
+        if not isinstance(key, str | None):
+            raise InvalidSession(f"its key must be a text, not {describe(key)}.")
+        role = _role(fields)
+        at = _first(fields, TIME_KEYS)
+        forgotten = fields.get("forgotten") is True
         return Turn(
-            speaker=speaker,
+            speaker=_speaker(_first(fields, ("speaker", "name")), role),
             role=role,
-            text="" if forgotten else _checked_text(_text(message)),
+            text="" if forgotten else _text(fields),
             at=None if at is None else as_time(at),
-            key=_key(message.get("key")),
+            key=clean(key) if key else None,
             forgotten=forgotten,
         )
     except InvalidSession as error:
         raise InvalidSession(f"Turn {number}: {error}") from None
 
 
-def _key(value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise InvalidSession(f"A turn's key must be a text, not {describe(value)}.")
-    return clean(value) if value else None
-
-
-def _checked_text(text: str) -> str:
-    if len(text) > LONGEST_TURN:
-        raise InvalidSession(
-            f"it has {len(text):,} characters. At most {LONGEST_TURN:,} are allowed. Split it into "
-            "several turns, or describe the attachment instead of including it."
-        )
-    return clean(text)
-
-
 def _role(message: Mapping[str, Any]) -> Role:
     """Between named people everyone is user-side, unless a name is itself a role."""
-    given = message.get("role")
+    given, speaker = message.get("role"), message.get("speaker")
+    if given is None and speaker is None:
+        raise InvalidSession(f"it has neither a role nor a speaker. {SHAPE}")
+    name = speaker if given is None else given
+    name = name.strip().casefold() if isinstance(name, str) else ""
+    if role := next((role for role in ROLES if role == name), None):
+        return role
     if given is None:
-        speaker = message.get("speaker")
-        if speaker is None:
-            raise InvalidSession(f"it has neither a role nor a speaker. {SHAPE}")
-        named = speaker.strip().casefold() if isinstance(speaker, str) else ""
-        return next((role for role in ROLES if role == named), "user")
-    role = given.strip().casefold() if isinstance(given, str) else given
-    if isinstance(role, str) and role in _ALIASES:
-        return _ALIASES[role]
-    for known in ROLES:
-        if role == known:
-            return known
+        return "user"
+    if name in _ALIASES:
+        return _ALIASES[name]
     raise InvalidSession(
         f"the role {describe(given)} is unknown: use one of {', '.join(ROLES)}, "
         "or leave the role out and name the speaker."
@@ -208,36 +182,31 @@ def _role(message: Mapping[str, Any]) -> Role:
 
 
 def _speaker(value: object, role: Role) -> str:
-    if value is None:
-        return role.capitalize()
-    if not isinstance(value, str):
+    if not isinstance(value, str | None):
         raise InvalidSession(f"the speaker is a {type(value).__name__}, not a name.")
     # One line: a name must not be able to look like the start of another turn.
-    name = " ".join(clean(value).split())
+    name = " ".join(clean(value or "").split())
     if len(name) > _LONGEST_NAME:
         raise InvalidSession(f"the speaker's name is longer than {_LONGEST_NAME} characters.")
     return name or role.capitalize()
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    content = message["content"] if message.get("content") is not None else message.get("text")
-    said = [] if content is None else [_content(content)]
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, Sequence) else ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        said.append(f"[tool call: {name}]" if isinstance(name, str) else "[tool call]")
-    if not said and not {"content", "text"} & set(message):
+    if not {"content", "text"} & message.keys() and not message.get("tool_calls"):
         raise InvalidSession(f"it has no 'content' and no 'text'. {SHAPE}")
-    return "\n".join(filter(None, said))
-
-
-def _content(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence) and not isinstance(content, bytes):
-        return "\n".join(filter(None, map(_part, content)))
-    raise InvalidSession(f"its text is a {type(content).__name__}, not a string. {SHAPE}")
+    content = _first(message, ("content", "text"))
+    parts = [content] if isinstance(content, str) else content or ()
+    if isinstance(parts, bytes) or not isinstance(parts, Sequence):
+        raise InvalidSession(f"its text is a {type(content).__name__}, not a string. {SHAPE}")
+    calls = message.get("tool_calls")
+    called = [_call(call) for call in calls] if isinstance(calls, Sequence) else []
+    text = "\n".join(filter(None, [*map(_part, parts), *called]))
+    if len(text) > LONGEST_TURN:
+        raise InvalidSession(
+            f"it has {len(text):,} characters. At most {LONGEST_TURN:,} are allowed. Split it into "
+            "several turns, or describe the attachment instead of including it."
+        )
+    return clean(text)
 
 
 def _part(part: object) -> str:
@@ -250,6 +219,12 @@ def _part(part: object) -> str:
         return words
     kind = str(part.get("type", "attachment"))
     return f"[{_PARTS.get(kind, kind)}]"
+
+
+def _call(call: object) -> str:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return f"[tool call: {name}]" if isinstance(name, str) else "[tool call]"
 
 
 # ---------------------------------------------------------------- times
@@ -284,22 +259,21 @@ def _time(value: object) -> datetime | None:
         return value
     if isinstance(value, date):
         return datetime.combine(value, time())
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return _epoch(float(value))
-    return _written(value.strip()) if isinstance(value, str) else None
-
-
-def _epoch(number: float) -> datetime | None:
-    if not number >= _EARLIEST_EPOCH:
+    if isinstance(value, str):
+        text = value.strip()
+        if not _NUMBER.fullmatch(text):
+            return datetime.fromisoformat(text)
+        value = float(text)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not value >= _EARLIEST_EPOCH
+    ):
         return None
-    seconds = number / 1000 if number >= _FIRST_MILLISECONDS else number
-    return datetime.fromtimestamp(seconds, UTC)
+    return datetime.fromtimestamp(value / 1000 if value >= _FIRST_MILLISECONDS else value, UTC)
 
 
-def _written(text: str) -> datetime | None:
-    if _NUMBER.fullmatch(text):
-        return _epoch(float(text))
-    return datetime.fromisoformat(text)
+# ---------------------------------------------------------------- filters
 
 
 async def as_filter(
