@@ -164,10 +164,10 @@ class AsyncMemory(StoredMemory):
         if extractor is not None and not callable(getattr(extractor, "extract", None)):
             raise InputError(f"extractor needs a method `extract`; {describe(extractor)} has none.")
         check_callable(on_done, "on_done")
-        builder = self._builder if extractor is None else self._builder.using(extractor)
         one = None if session is None else as_id(session, "session")
         await self._bind()
-        return await builder.finish_each(await self._store.rebuild(one), on_done)
+        ids = await self._store.rebuild(one)
+        return await self._builder.finish_each(ids, on_done, extractor)
 
     async def _given(
         self, value: SessionLike, at: When = None, id: str | None = None

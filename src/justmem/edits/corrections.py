@@ -22,7 +22,7 @@ from justmem.errors import InputError, NotInMemory
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
 from justmem.parts import Parts
-from justmem.ports import CardFilter, Store, StoredSession, Vectors
+from justmem.ports import CardFilter, Store, StoredSession
 from justmem.runtime import tokens
 from justmem.runtime.validation import as_choice, as_text, clean
 
@@ -36,20 +36,20 @@ async def correct(
     """The corrected card, which has replaced the one with that id."""
     whole, card = await _card(store, id)
     changes = _changes(fields)
-    for name in ("fact", "subject"):
-        if name in changes:
-            changes[name] = await redaction.name(changes[name])
+    for name in {"fact", "subject"} & changes.keys():
+        changes[name] = await redaction.name(changes[name])
     into = card.model_copy(update=changes)
     into = into.model_copy(update={"id": card_id(card.session_id, into.subject, into.fact)})
     if into == card:
         raise InputError("The correction changes nothing: give a field another value.")
-    return await _correct(store, parts, whole, card, into)
+    own = corrections_of(card.id, whole.derived.corrections)
+    return await _correct(store, parts, whole, card, into, bool(own and own[-1].pinned))
 
 
 async def pin(store: Store, parts: Parts, id: str, pinned: bool) -> Card:
     whole, card = await _card(store, id)
-    known = corrections_of(card.id, whole.derived.corrections)
-    if pinned == bool(known and known[-1].pinned):
+    own = corrections_of(card.id, whole.derived.corrections)
+    if pinned == bool(own and own[-1].pinned):
         return card
     return await _correct(store, parts, whole, card, card, pinned)
 
@@ -81,25 +81,20 @@ async def _card(store: Store, id: str) -> tuple[StoredSession, Card]:
 
 
 async def _correct(
-    store: Store,
-    parts: Parts,
-    whole: StoredSession,
-    card: Card,
-    into: Card,
-    pinned: bool | None = None,
+    store: Store, parts: Parts, whole: StoredSession, card: Card, into: Card, pinned: bool
 ) -> Card:
     before = whole.derived.corrections
-    last = next(iter(corrections_of(card.id, before)[-1:]), None)
+    own = corrections_of(card.id, before)
     author = store.author.acting if store.author else None
     assert author is not None, "a memory gives its store an author"
     made = Correction(
-        original=last.original if last else card.id,
+        original=own[-1].original if own else card.id,
         before=card,
         after=into,
         marks=tuple(marks.mark(whole.session, number) for number in card.turns),
         at=author.clock(),
         by=author.name,
-        pinned=pinned if pinned is not None else bool(last and last.pinned),
+        pinned=pinned,
     )
     return await _revise(store, parts, whole, card, into, [*before, made])
 
@@ -120,17 +115,18 @@ async def _revise(
     cards, vectors = [*made.cards], made.card_vectors.copy()
     cards[place] = into
     if len(vectors):
-        vectors[place] = await _vector(parts, into)
-    text = "\n".join(each.text for each in cards)
-    changed = replace(made, cards=cards, card_vectors=vectors, corrections=after)
-    await store.revise(whole, replace(changed, card_tokens=tokens.count(text)))
+        (vectors[place],) = await Tally().embed(
+            parts.embedder, [parts.language.search_text(into.dated)]
+        )
+    changed = replace(
+        made,
+        cards=cards,
+        card_vectors=vectors,
+        corrections=after,
+        card_tokens=tokens.count("\n".join(each.text for each in cards)),
+    )
+    await store.revise(whole, changed)
     return into
-
-
-async def _vector(parts: Parts, card: Card) -> Vectors:
-    texts = [parts.language.search_text(card.dated)]
-    vector: Vectors = (await Tally().embed(parts.embedder, texts))[0]
-    return vector
 
 
 def _changes(fields: Mapping[str, object]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from justmem.domain import NOTE, Card, Note, Session, SessionRecord, Turn, card_id
+from justmem.domain import NOTE, Card, Note, Session, Turn, card_id
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
 from justmem.ports import Extraction, Store
@@ -45,12 +45,15 @@ def as_note(
         raise InputError(f"until ({end}) is not after at ({at}). Nothing was stored.")
     turns = [Turn(speaker=_SPEAKER, text=words)]
     if value is not None:
-        turns.append(Turn(speaker=_SPEAKER, role="tool", text=value_json(value)))
-    name = as_key(key) if key is not None else _key_of(words)
+        turns.append(Turn(speaker=_SPEAKER, role="tool", text=_json(value)))
+    # The same text has the same key, so that writing it again changes nothing.
+    name = (
+        hashlib.blake2b(words.encode(), digest_size=6).hexdigest() if key is None else as_key(key)
+    )
     return Session(id=NOTE + name, at=at, turns=tuple(turns), labels=as_labels(labels), until=end)
 
 
-def value_json(value: object) -> str:
+def _json(value: object) -> str:
     """Bytes are JSON already and stay as they are. Anything else is written as JSON."""
     try:
         if isinstance(value, bytes):
@@ -81,20 +84,15 @@ def as_key(value: object) -> str:
     return clean(key)
 
 
-def _key_of(text: str) -> str:
-    """The same text has the same key, so that writing it again changes nothing."""
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
 def check_redacted(session: Session) -> None:
-    for turn in session.turns[1:]:
-        try:
+    try:
+        for turn in session.turns[1:]:
             json.loads(turn.text)
-        except ValueError:
-            raise InputError(
-                "After redaction the value is no longer JSON: remove the redacted text from the "
-                "value. Nothing was stored."
-            ) from None
+    except ValueError:
+        raise InputError(
+            "After redaction the value is no longer JSON: remove the redacted text from the "
+            "value. Nothing was stored."
+        ) from None
 
 
 def note_extraction(session: Session) -> Extraction:
@@ -118,25 +116,21 @@ def note_extraction(session: Session) -> Extraction:
 
 async def list_notes(store: Store, prefix: str, now: datetime) -> list[Note]:
     """Those whose key begins with `prefix` and that have not expired, in order of their keys."""
-    records = [
-        record
-        for record in await store.sessions()
-        if record.is_note and record.id.startswith(NOTE + prefix) and not expired(record, now)
-    ]
-    texts = await store.texts([record.id for record in records])
-    return sorted((_note(texts[record.id]) for record in records), key=lambda note: note.key)
+    ids = [record.id for record in await store.sessions() if record.id.startswith(NOTE + prefix)]
+    texts = (await store.texts(ids)).values()
+    return sorted((_note(each) for each in texts if _is_valid(each, now)), key=lambda n: n.key)
 
 
 async def get_note(store: Store, key: str, now: datetime) -> Note:
     id = NOTE + as_key(key)
     session = (await store.texts([id])).get(id)
-    if session is None or (session.until is not None and session.until <= now):
+    if session is None or not _is_valid(session, now):
         raise no_note(key)
     return _note(session)
 
 
-def expired(record: SessionRecord, now: datetime) -> bool:
-    return record.until is not None and record.until <= now.replace(tzinfo=None)
+def _is_valid(note: Session, now: datetime) -> bool:
+    return note.until is None or note.until > now
 
 
 def no_note(key: str) -> NotInMemory:
