@@ -186,7 +186,7 @@ def test_absurd_sessions_are_refused_with_a_reason(value: object, sentence: str)
 
 
 def test_a_session_without_a_time_says_how_to_give_one() -> None:
-    with pytest.raises(InvalidSession, match="pass at="):
+    with pytest.raises(InvalidSession, match="Pass at"):
         as_session([said("Hi")])
 
 
