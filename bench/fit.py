@@ -74,9 +74,9 @@ async def examples(data: Path, cache: Path) -> list[Example]:
         given = Settings(benchmark=bench, data=data, cards=cards, plans=plans, switches=off)  # type: ignore[arg-type]
         with TemporaryDirectory(prefix="justmem-fit-") as folder:
             system = JustMem(given, None, Path(folder), cache)
-            for history_id, cases in bench.by_history():
-                async with system.memory(bench.history(history_id)) as memory:
-                    for case in cases:
+            for history in map(bench.history, bench.histories):
+                async with system.memory(history) as memory:
+                    for case in bench.of([history.id]).cases:
                         evidence, _ = await system.recall(memory, case.question)
                         one = example(f"{name}, {cards} cards", case, evidence.candidates)
                         if (

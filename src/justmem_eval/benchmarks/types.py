@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from itertools import groupby
 
 from justmem.domain import Session, Value
 
@@ -107,8 +106,3 @@ class Benchmark:
     def histories(self) -> list[str]:
         """The ids of the histories that are asked about."""
         return list(dict.fromkeys(case.history for case in self.cases))
-
-    def by_history(self) -> Iterator[tuple[str, list[Case]]]:
-        """Cases that follow each other over the same history."""
-        for history, group in groupby(self.cases, key=lambda case: case.history):
-            yield history, list(group)

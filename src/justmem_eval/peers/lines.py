@@ -75,3 +75,9 @@ def pairs(session):
     said = [(number, turn) for _, number, turn in turns([session])]
     for first in range(0, len(said), 2):
         yield said[first : first + 2]
+
+
+def spoken(session, turn):
+    """A turn as one message of a chat, with its time and speaker."""
+    text = f"[{session['at']}] {turn['speaker']}: {turn['text']}"
+    return {"role": "assistant" if turn["role"] == "assistant" else "user", "content": text}

@@ -10,7 +10,7 @@
 import os
 from pathlib import Path
 
-from lines import pairs, serve, settings
+from lines import pairs, serve, settings, spoken
 
 USER = "user"
 
@@ -56,13 +56,6 @@ def ingest(folder, sessions):
             )
     built.vector_store.client.close()
     built.close()
-
-
-def spoken(session, turn):
-    return {
-        "role": "assistant" if turn["role"] == "assistant" else "user",
-        "content": f"[{session['at']}] {turn['speaker']}: {turn['text']}",
-    }
 
 
 def retrieve(memory, question, k):

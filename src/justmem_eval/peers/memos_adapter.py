@@ -9,7 +9,7 @@
   reported, the others are kept.
 """
 
-from lines import serve, settings, turns
+from lines import serve, settings, spoken, turns
 
 
 def system(folder):
@@ -50,13 +50,7 @@ def system(folder):
 def ingest(folder, sessions):
     built, failed = system(folder), []
     for session in sessions:
-        said = [
-            {
-                "role": turn["role"],
-                "content": f"[{session['at']}] {turn['speaker']}: {turn['text']}",
-            }
-            for _, _, turn in turns([session])
-        ]
+        said = [spoken(session, turn) for _, _, turn in turns([session])]
         try:
             found = built.extract(said)
         except KeyError as error:
