@@ -19,8 +19,8 @@ from justmem.config import providers
 from justmem.domain import Call
 from justmem.errors import ModelError, ModelUnavailable
 from justmem.ports import Completion, Prompt
-from justmem_eval.models import Cap, KeptModel, Replies
-from justmem_eval.records import append_line
+from justmem_eval.models import Cap, KeptModel
+from justmem_eval.records import Lines, Reply, append_line
 from justmem_eval.settings import BATCH
 from justmem_eval.text import count
 
@@ -39,7 +39,7 @@ class BatchModel(KeptModel):
 
     attempts = 1
 
-    def __init__(self, spec: str, replies: Replies, cap: Cap, state: Path) -> None:
+    def __init__(self, spec: str, replies: Lines[Reply], cap: Cap, state: Path) -> None:
         parsed = providers.parse(f"openai:{spec.removeprefix(BATCH)}", "model")
         super().__init__(parsed.name, _CONTEXT, replies, cap)
         self._state = state

@@ -16,10 +16,10 @@ from platformdirs import user_cache_path
 
 from justmem import config
 from justmem.config import providers
-from justmem.domain import Call, dump
+from justmem.domain import Call
 from justmem.errors import InvalidSetting, JustMemError, ModelUnavailable
 from justmem.ports import Completion, Embedded, Embedder, LanguageModel, Prompt
-from justmem_eval.records import append_line
+from justmem_eval.records import Lines, Reply
 from justmem_eval.text import prompt_tokens
 
 RECORDED = "recorded:"
@@ -79,49 +79,6 @@ class CapReached(JustMemError):
 # ---------------------------------------------------------------- language models
 
 
-class Replies:
-    """Replies by prompt, in a file with one line each. Several processes may add to it. A line
-    that was cut by a kill is skipped."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._known: dict[str, Completion] = {}
-        self.model, self.context = "", 0  # of the last reply
-        for line in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                entry = json.loads(line)
-                call = Call.model_validate(entry["call"])
-                self._known[entry["key"]] = Completion(entry["text"], call, entry["truncated"])
-                self.model, self.context = entry["model"], entry["context"]
-            except (ValueError, KeyError, TypeError):
-                continue
-
-    def get(self, key: str) -> Completion | None:
-        """A reply that was read back keeps the tokens that it cost and says `attempts=0`."""
-        known = self._known.get(key)
-        if known is None:
-            return None
-        call = known.call.model_copy(update={"attempts": 0, "seconds": 0.0})
-        return Completion(known.text, call, known.truncated)
-
-    def add(self, key: str, completion: Completion, *, context: int) -> None:
-        """`recorded:FILE` replays these lines. A batch may have kept a reply already."""
-        if key in self._known:
-            return
-        entry = {
-            "key": key,
-            "model": completion.call.model,
-            "context": context,
-            "text": completion.text,
-            "truncated": completion.truncated,
-            "call": dump(completion.call),
-        }
-        with self._lock:
-            append_line(self._path, json.dumps(entry, ensure_ascii=False))
-            self._known[key] = completion
-
-
 def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
     schema = json.dumps(prompt.schema, sort_keys=True)
     parts = [model, prompt.stage, prompt.system, prompt.unmarked, schema, prompt.max_tokens, sample]
@@ -139,7 +96,7 @@ class KeptModel:
         self,
         name: str,
         context: int,
-        replies: Replies,
+        replies: Lines[Reply],
         cap: Cap,
         inner: LanguageModel | None = None,
     ) -> None:
@@ -152,7 +109,7 @@ class KeptModel:
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
         key = prompt_key(self.name, prompt, sample)
         if known := self._replies.get(key):
-            return known
+            return known.completion
         most = self.attempts * prompt_tokens(prompt) + prompt.max_tokens
         self.cap.reserve(most)
         calls: Sequence[Call] = ()
@@ -175,7 +132,17 @@ class KeptModel:
         return await self._inner.complete(prompt)
 
     def keep(self, key: str, completion: Completion) -> None:
-        self._replies.add(key, completion, context=self.context)
+        """A batch may have kept a reply already."""
+        if not self._replies.done(key):
+            reply = Reply(
+                id=key,
+                calls=(completion.call,),
+                model=completion.call.model,
+                context=self.context,
+                text=completion.text,
+                truncated=completion.truncated,
+            )
+            self._replies.add(reply)
 
 
 class SampledModel:
@@ -195,13 +162,14 @@ def model(spec: str, replies: Path, cap: Cap) -> KeptModel:
     """What `spec` names, each reply kept in `replies`. `recorded:FILE` replays the replies of an
     earlier run."""
     if spec.startswith(RECORDED):
-        path = Path(spec.removeprefix(RECORDED))
-        if not (known := Replies(path)).model:
-            raise InvalidSetting(f"{path} holds no recorded replies.")
-        return KeptModel(known.model, known.context, known, cap)
+        known = Lines(Path(spec.removeprefix(RECORDED)), Reply)
+        if not known.items():
+            raise InvalidSetting(f"There are no recorded replies: {spec}.")
+        last = known.items()[-1]
+        return KeptModel(last.model, last.context, known, cap)
     inner = providers.build_model(spec, config.load())
     assert inner is not None  # only for `rules`
-    return KeptModel(inner.name, inner.context, Replies(replies), cap, inner)
+    return KeptModel(inner.name, inner.context, Lines(replies, Reply), cap, inner)
 
 
 # ---------------------------------------------------------------- the embedder

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from justmem.domain import Call, Plan, Value
 from justmem.errors import InvalidFile, JustMemError, ModelError
+from justmem.ports import Completion
 from justmem_eval.benchmarks import Case
 
 T = TypeVar("T", bound="Record")
@@ -128,6 +129,22 @@ class Verdict(Record):
     right: bool | None = None
     score: float | None = None  # BEAM: from 0 to 1
     said: str = ""
+
+
+class Reply(Record):
+    """A reply of a language model, so that it is not paid for twice. `recorded:FILE` replays such
+    lines. `id` is a digest of the prompt and the number of the sample."""
+
+    model: str
+    context: int
+    text: str
+    truncated: bool = False
+
+    @property
+    def completion(self) -> Completion:
+        """It keeps the tokens that it cost and says `attempts=0`."""
+        call = self.calls[0].model_copy(update={"attempts": 0, "seconds": 0.0})
+        return Completion(self.text, call, self.truncated)
 
 
 class Lines(Generic[T]):

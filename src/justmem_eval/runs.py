@@ -28,7 +28,7 @@ from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.judging import Judging, corrected, judges, planted
 from justmem_eval.meter import metering
-from justmem_eval.models import Cap, CapReached, KeptModel, Replies
+from justmem_eval.models import Cap, CapReached, KeptModel
 from justmem_eval.records import (
     CORRECTED,
     Built,
@@ -38,6 +38,7 @@ from justmem_eval.records import (
     PeerFailed,
     Predicted,
     Record,
+    Reply,
     Retrieved,
     Verdict,
 )
@@ -78,7 +79,7 @@ async def run(
 def _model(spec: str, cache: Path, cap: Cap) -> KeptModel | None:
     replies = cache / "replies.jsonl"
     if spec.startswith(BATCH):
-        return BatchModel(spec, Replies(replies), cap, cache / "batches.jsonl")
+        return BatchModel(spec, Lines(replies, Reply), cap, cache / "batches.jsonl")
     return None if spec == "rules" else models.model(spec, replies, cap)
 
 

@@ -14,7 +14,8 @@ from justmem.ports import Prompt
 from justmem_eval import batch, runs
 from justmem_eval.batch import BatchModel
 from justmem_eval.loopback import Request, chat_body
-from justmem_eval.models import Cap, CapReached, Replies
+from justmem_eval.models import Cap, CapReached
+from justmem_eval.records import Lines, Reply
 from justmem_eval.results import measured
 
 
@@ -33,7 +34,7 @@ def asked(text: str) -> Prompt:
 
 
 def model(served: Batches, folder: Path, cap: Cap | None = None) -> BatchModel:
-    replies = Replies(folder / "replies.jsonl")
+    replies = Lines(folder / "replies.jsonl", Reply)
     return BatchModel(
         f"batch:small@{served.url}", replies, cap or Cap(None), folder / "batches.jsonl"
     )
@@ -82,7 +83,7 @@ async def test_a_batch_that_could_pass_the_cap_is_not_sent(tmp_path: Path) -> No
 async def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with serve_batches(echo) as served:
         gone = served.url
-    own = BatchModel(f"batch:small@{gone}", Replies(tmp_path / "r"), Cap(None), tmp_path / "b")
+    own = BatchModel(f"batch:small@{gone}", Lines(tmp_path / "r", Reply), Cap(None), tmp_path / "b")
     with pytest.raises(ModelUnavailable, match="did not answer"):
         await own.complete(asked("a"))
     await own.close()
