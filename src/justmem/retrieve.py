@@ -193,7 +193,7 @@ class Retrieval:
         if not self._is_paper and not remark:
             scores += np.float32(self._weights.support) * rank.support(scores, pool.cards)
         reranker = self._parts.reranker
-        if reranker is None or len(pool.cards) < 2:
+        if reranker is None or not pool.cards:
             return scores, {}
         count = len(pool.cards) if self._is_paper else self._parts.budget.rerank
         head = np.argsort(-scores, kind="stable")[:count].tolist()

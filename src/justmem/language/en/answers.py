@@ -15,6 +15,7 @@ from justmem.language.en import excerpts
 from justmem.language.en.descriptions import in_order, person_asked
 from justmem.language.en.quoting import (
     Statement,
+    chance_right,
     coverage,
     is_certain,
     is_unknown,
@@ -61,8 +62,10 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     remark = evidence.plan.operation == "reply"
     found = rank_statements(evidence, asked, sessions)
     fitting = select_fitting(found, asked)
-    small_talk = remark and is_small_talk(evidence.question)
-    if not fitting or small_talk or (not remark and is_unknown(asked, found, fitting)):
+    if remark:
+        fitting = [] if is_small_talk(evidence.question) else found
+    chance = chance_right(fitting) if fitting else 0.0
+    if not fitting or (not remark and is_unknown(asked, found, chance)):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     newer = replacements((one.card for one in found), evidence.at.date())
     earlier = frozenset(newer)
@@ -75,7 +78,7 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     quoted = order_for_quoting(asked, best, earlier)[:most]
     if evidence.plan.operation == "order":
         quoted.sort(key=lambda one: one.card.since)
-    certain = remark or any(is_certain(asked, one) for one in quoted)
+    certain = remark or is_certain(asked, quoted[0], chance)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 
 

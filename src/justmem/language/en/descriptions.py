@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from justmem.domain import Card
+from justmem.language.detection import detect
 from justmem.language.en.speaker import own_name
 from justmem.language.en.states import states_in
 from justmem.language.en.word_lists import english
@@ -69,8 +70,8 @@ def describes(card: Card, person: str) -> int | None:
 def in_order(cards: Iterable[Card], person: str) -> list[Card]:
     """Those that describe the person, the best and then the newest first."""
     newest = sorted(cards, key=lambda card: card.said_at, reverse=True)
-    ranks = {card.id: describes(card, person) for card in newest}
-    told = [card for card in newest if ranks[card.id] is not None]
+    ranks = {card.id: describes(card, person) for card in newest if detect(card.words) == "en"}
+    told = [card for card in newest if ranks.get(card.id) is not None]
     return sorted(told, key=lambda card: ranks[card.id] or 0)
 
 

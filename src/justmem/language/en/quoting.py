@@ -5,24 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 
 from justmem.domain import Candidate, Card, Evidence, Session
 from justmem.language.en.word_lists import english
-from justmem.language.words import content_stems, stem, stems_of_names, words
+from justmem.language.words import content_stems, overlap, stem, stems_of_names, words
 
-# Bounds of closeness. A reranker's logit of 0 means that the statement is as likely as not to fit.
-_WEAK = -2.0  # below it, a statement must share words with the question
-_PREFIX = 3  # letters that a stem has to have to stand for a longer one
-_SHARE = 0.3  # of the question's words that it must share then
-_STRONG = 4.0  # from it on, a missing noun does not matter
-_CERTAIN = 1.5  # from it on, a missing word does not make a statement uncertain
-# If a statement of somebody else has this much more of the topic, the question names the wrong
-# person.
-_MUCH_MORE = 0.3
+# Fitted by `justmem-eval fit-answers`, with whole conversations and whole data sets held out.
+_WORTH = (0.10, 0.75, 0.60)  # of a statement: its logit, its score, its share of the question
+_RIGHT = (-1.15, 0.17, 0.65)  # constant, logit of the best statement, its lead over the next
+# Constant, best logit of the people asked about, that of others, how much more words others share.
+_OTHER_PERSON = (1.25, -0.25, 0.18, 1.5)
+
+_MUCH_WORSE = 2.5  # this far below the best, a statement is not quoted
+_MOST_LEAD = 3.0
+_LEAD_ALONE = 1.5  # of a statement that is the only one
+_LIKELY = 0.35  # chance of being right from which on a quotation is an answer
+_REFUSED = 0.7  # chance that the question names the wrong person from which on it is refused
+_LEAST_CHANCE = 0.1
 _ABOUT_AS_CLOSE = 2.0
-# What the share of the question's words and closeness are worth for the order of the statements.
-_SHARED = 2.0
-_CLOSE = 0.1
+_PREFIX = 3  # letters that a stem has to have to stand for a longer one
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|originally|back then|was|were|b4)\b",
@@ -34,7 +36,7 @@ _NOW = re.compile(
     r"|['’]s\b",
     re.IGNORECASE,
 )
-_OWN_STATE = re.compile(r"\b(?:am|are|do|have) (?:i|we)\b", re.IGNORECASE)
+_OWN_STATE = re.compile(r"(?:so |and )?(?:am|are|do|have) (?:i|we)\b", re.IGNORECASE)
 _SELF = re.compile(r"\b(?:i|we|im|ive|me|us)\b", re.IGNORECASE)
 _OWN_NOUN = re.compile(r"\b(?:(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
 
@@ -47,6 +49,8 @@ class Statement:
     text: str  # the words, without their context
     stems: frozenset[str]  # of the words, their context and the speaker
     closeness: float  # the reranker's logit, or an estimate of it
+    share: float  # of the question's words that it has
+    worth: float  # by which statements are ordered
     correction: int  # the turn of the same session that corrects it; 0: none
 
     @property
@@ -86,15 +90,10 @@ def parse_question(evidence: Evidence) -> Question:
 def rank_statements(
     evidence: Evidence, asked: Question, sessions: Mapping[str, Session]
 ) -> list[Statement]:
-    """Best first, by the score of the card, the words of the question that it has, and its
-    closeness."""
-    asked_stems = content_stems(evidence.question)
-    found = []
-    for one in evidence.chosen:
-        statement = statement_from(one, sessions, asked_stems)
-        shared = coverage(asked.topic, statement.stems)
-        found.append((one.score + _SHARED * shared + _CLOSE * statement.closeness, statement))
-    return [statement for _, statement in sorted(found, key=lambda row: -row[0])]
+    """Best first."""
+    wanted = frozenset(content_stems(evidence.question)) - asked.people
+    found = [statement_from(one, sessions, wanted) for one in evidence.chosen]
+    return sorted(found, key=lambda one: -one.worth)
 
 
 def statement_from(
@@ -103,11 +102,14 @@ def statement_from(
     card, scores = candidate.card, candidate.scores
     stems = frozenset(content_stems(card.text))
     near = max(-10.0, min(10.0, (scores.get("cosine", 0.0) - 0.68) * 80))
+    share = overlap(asked, stems)
     # Without a reranker, shared words say more than vectors.
-    closeness = scores.get("rerank", max(near, 8 * coverage(asked, stems) - 4))
+    closeness = scores.get("rerank", max(near, 8 * share - 4))
+    signals = (max(-11.0, min(11.0, closeness)), candidate.score, share)
+    worth = sum(w * signal for w, signal in zip(_WORTH, signals, strict=True))
     text = card.words.removeprefix("asked the assistant: ")
     correction = _correction(card, sessions.get(card.session_id))
-    return Statement(card, _CONTEXT.sub("", text), stems, closeness, correction)
+    return Statement(card, _CONTEXT.sub("", text), stems, closeness, share, worth, correction)
 
 
 def _correction(card: Card, session: Session | None) -> int:
@@ -144,40 +146,55 @@ def contains_stem(wanted: str, given: Collection[str]) -> bool:
 
 
 def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statement]:
-    """The statements worth quoting. Words that no statement has are ignored."""
-    said = {one for each in found for one in each.stems}
-    topic = {one for one in asked.topic if contains_stem(one, said)}
-    # A speaker's name is in each of their statements, so it does not tell them apart.
-    wanted = (topic | (asked.names - asked.people)) or asked.names
-    fitting = [
-        one for one in found if one.closeness > _WEAK or coverage(wanted, one.stems) >= _SHARE
-    ]
-    if not asked.people:
-        return fitting
-    # What somebody else said about themselves is no answer.
-    own = [one for one in fitting if asked.people & one.stems]
-    others = [one for one in fitting if not asked.people & one.stems]
-    best = max((coverage(asked.topic, one.stems) for one in own), default=0.0)
-    told = max((coverage(asked.topic, one.stems) for one in others), default=0.0)
-    return own if told - best < _MUCH_MORE else []
+    """The statements worth quoting: about as good as the best, and by or about the people that the
+    question names. None if it means somebody else."""
+    own = [one for one in found if not asked.people or asked.people & one.stems]
+    others = [one for one in found if one not in own]
+    if not own or _asks_other_person(own, others):
+        return []
+    return [one for one in own if one.worth >= own[0].worth - _MUCH_WORSE]
 
 
-def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[Statement]) -> bool:
+def _asks_other_person(own: Sequence[Statement], others: Sequence[Statement]) -> bool:
+    """Whether the question names the wrong person: others said what it asks about."""
+    if not others:
+        return False
+    more = max(one.share for one in others) - max(one.share for one in own)
+    signals = (1.0, _closest(own), _closest(others), more)
+    return _chance(_OTHER_PERSON, signals) >= _REFUSED
+
+
+def chance_right(found: Sequence[Statement]) -> float:
+    """The chance that the first statement answers the question."""
+    best = found[0]
+    next_best = next((one.worth for one in found if one.turn != best.turn), None)
+    lead = _LEAD_ALONE if next_best is None else min(_MOST_LEAD, best.worth - next_best)
+    return _chance(_RIGHT, (1.0, best.closeness, lead))
+
+
+def _chance(weights: Iterable[float], signals: Iterable[float]) -> float:
+    return 1 / (1 + exp(-sum(w * signal for w, signal in zip(weights, signals, strict=True))))
+
+
+def _closest(found: Iterable[Statement]) -> float:
+    return max(one.closeness for one in found)
+
+
+def is_unknown(asked: Question, found: Sequence[Statement], chance: float) -> bool:
     """Whether the question is about something that memory does not hold."""
     said = {one for each in found for one in each.stems}
-    closest = max(one.closeness for one in fitting)
     if any(not contains_stem(name, said) for name in asked.names):
         return True
     nouns = {stem(m["noun"].lower()) for m in _OWN_NOUN.finditer(asked.text)} & asked.topic
-    return closest < _STRONG and any(not contains_stem(noun, said) for noun in nouns)
+    return chance < _LIKELY and any(not contains_stem(noun, said) for noun in nouns)
 
 
-def is_certain(asked: Question, one: Statement) -> bool:
+def is_certain(asked: Question, one: Statement, chance: float) -> bool:
     """Whether a statement may be taken for the answer. "My friend has a dog" does not say whether I
     have one."""
-    if _OWN_STATE.search(asked.text) and not _SELF.search(one.text):
+    if _OWN_STATE.match(asked.text) and not _SELF.search(one.text):
         return False
-    return one.closeness > _CERTAIN or (one.closeness > 0 and coverage(asked.topic, one.stems) == 1)
+    return chance >= _LIKELY
 
 
 def one_per_turn(found: Iterable[Statement]) -> list[Statement]:
