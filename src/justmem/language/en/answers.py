@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from justmem.domain import Access, Candidate, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, cite_turn, quote_range, show_correction
-from justmem.language.en import excerpts
+from justmem.language.en import excerpts, scores
 from justmem.language.en.descriptions import in_order, person_asked
 from justmem.language.en.quoting import (
     Statement,
-    chance_right,
     coverage,
     is_certain,
     is_unknown,
@@ -23,7 +22,7 @@ from justmem.language.en.quoting import (
     order_for_quoting,
     parse_question,
     rank_statements,
-    select_fitting,
+    split_by_person,
     statement_from,
 )
 from justmem.language.en.sentence_types import is_small_talk
@@ -61,12 +60,16 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     asked = parse_question(evidence)
     remark = evidence.plan.operation == "reply"
     found = rank_statements(evidence, asked, sessions)
-    fitting = select_fitting(found, asked)
+    own, others = split_by_person(found, asked)
     if remark:
-        fitting = [] if is_small_talk(evidence.question) else found
-    chance = chance_right(fitting) if fitting else 0.0
-    if not fitting or (not remark and is_unknown(asked, found, chance)):
+        own, others = ([] if is_small_talk(evidence.question) else found), []
+    if not own or scores.names_other_person(own, others):
         return Reply(NOT_IN_MEMORY, sufficient=False)
+    chance = scores.chance_right(own)
+    if not remark and is_unknown(asked, found, chance):
+        return Reply(NOT_IN_MEMORY, sufficient=False)
+    least = scores.worth(own[0]) - scores.MUCH_WORSE
+    fitting = [one for one in own if scores.worth(one) >= least]
     newer = replacements((one.card for one in found), evidence.at.date())
     earlier = frozenset(newer)
     most = _LISTED if evidence.plan.spans_sessions and not remark else _QUOTED

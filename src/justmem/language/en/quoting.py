@@ -5,24 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 
 from justmem.domain import Candidate, Card, Evidence, Session
+from justmem.language.en import scores
 from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, overlap, stem, stems_of_names, words
 
-# Fitted by `justmem-eval fit-answers`, with whole conversations and whole data sets held out.
-_WORTH = (0.10, 0.75, 0.60)  # of a statement: its logit, its score, its share of the question
-_RIGHT = (-1.15, 0.17, 0.65)  # constant, logit of the best statement, its lead over the next
-# Constant, best logit of the people asked about, that of others, how much more words others share.
-_OTHER_PERSON = (1.25, -0.25, 0.18, 1.5)
-
-_MUCH_WORSE = 2.5  # this far below the best, a statement is not quoted
-_MOST_LEAD = 3.0
-_LEAD_ALONE = 1.5  # of a statement that is the only one
-_LIKELY = 0.35  # chance of being right from which on a quotation is an answer
-_REFUSED = 0.7  # chance that the question names the wrong person from which on it is refused
-_LEAST_CHANCE = 0.1
 _ABOUT_AS_CLOSE = 2.0
 _PREFIX = 3  # letters that a stem has to have to stand for a longer one
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
@@ -48,9 +36,7 @@ class Statement:
     card: Card
     text: str  # the words, without their context
     stems: frozenset[str]  # of the words, their context and the speaker
-    closeness: float  # the reranker's logit, or an estimate of it
-    share: float  # of the question's words that it has
-    worth: float  # by which statements are ordered
+    signals: tuple[float, float, float]  # logit of the reranker, score, share of asked words
     correction: int  # the turn of the same session that corrects it; 0: none
 
     @property
@@ -93,23 +79,23 @@ def rank_statements(
     """Best first."""
     wanted = frozenset(content_stems(evidence.question)) - asked.people
     found = [statement_from(one, sessions, wanted) for one in evidence.chosen]
-    return sorted(found, key=lambda one: -one.worth)
+    return sorted(found, key=scores.worth, reverse=True)
 
 
 def statement_from(
     candidate: Candidate, sessions: Mapping[str, Session], asked: Iterable[str] = ()
 ) -> Statement:
-    card, scores = candidate.card, candidate.scores
+    card, found = candidate.card, candidate.scores
     stems = frozenset(content_stems(card.text))
-    near = max(-10.0, min(10.0, (scores.get("cosine", 0.0) - 0.68) * 80))
     share = overlap(asked, stems)
     # Without a reranker, shared words say more than vectors.
-    closeness = scores.get("rerank", max(near, 8 * share - 4))
-    signals = (max(-11.0, min(11.0, closeness)), candidate.score, share)
-    worth = sum(w * signal for w, signal in zip(_WORTH, signals, strict=True))
+    near = (found.get("cosine", 0.0) - 0.68) * 80
+    logit = max(-11.0, min(11.0, found.get("rerank", max(near, 8 * share - 4))))
     text = card.words.removeprefix("asked the assistant: ")
     correction = _correction(card, sessions.get(card.session_id))
-    return Statement(card, _CONTEXT.sub("", text), stems, closeness, share, worth, correction)
+    return Statement(
+        card, _CONTEXT.sub("", text), stems, (logit, candidate.score, share), correction
+    )
 
 
 def _correction(card: Card, session: Session | None) -> int:
@@ -145,48 +131,25 @@ def contains_stem(wanted: str, given: Collection[str]) -> bool:
     )
 
 
-def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statement]:
-    """The statements worth quoting: about as good as the best, and by or about the people that the
-    question names. None if it means somebody else."""
-    own = [one for one in found if not asked.people or asked.people & one.stems]
-    others = [one for one in found if one not in own]
-    if not own or _asks_other_person(own, others):
-        return []
-    return [one for one in own if one.worth >= own[0].worth - _MUCH_WORSE]
-
-
-def _asks_other_person(own: Sequence[Statement], others: Sequence[Statement]) -> bool:
-    """Whether the question names the wrong person: others said what it asks about."""
-    if not others:
-        return False
-    more = max(one.share for one in others) - max(one.share for one in own)
-    signals = (1.0, _closest(own), _closest(others), more)
-    return _chance(_OTHER_PERSON, signals) >= _REFUSED
-
-
-def chance_right(found: Sequence[Statement]) -> float:
-    """The chance that the first statement answers the question."""
-    best = found[0]
-    next_best = next((one.worth for one in found if one.turn != best.turn), None)
-    lead = _LEAD_ALONE if next_best is None else min(_MOST_LEAD, best.worth - next_best)
-    return _chance(_RIGHT, (1.0, best.closeness, lead))
-
-
-def _chance(weights: Iterable[float], signals: Iterable[float]) -> float:
-    return 1 / (1 + exp(-sum(w * signal for w, signal in zip(weights, signals, strict=True))))
-
-
-def _closest(found: Iterable[Statement]) -> float:
-    return max(one.closeness for one in found)
+def split_by_person(
+    found: Iterable[Statement], asked: Question
+) -> tuple[list[Statement], list[Statement]]:
+    """The statements by or about the people that the question names, and the others."""
+    own: list[Statement] = []
+    others: list[Statement] = []
+    for one in found:
+        (own if not asked.people or asked.people & one.stems else others).append(one)
+    return own, others
 
 
 def is_unknown(asked: Question, found: Sequence[Statement], chance: float) -> bool:
     """Whether the question is about something that memory does not hold."""
     said = {one for each in found for one in each.stems}
-    if any(not contains_stem(name, said) for name in asked.names):
+    unrelated = chance < scores.UNLIKELY and not any(one.signals[2] for one in found)
+    if unrelated or any(not contains_stem(name, said) for name in asked.names):
         return True
     nouns = {stem(m["noun"].lower()) for m in _OWN_NOUN.finditer(asked.text)} & asked.topic
-    return chance < _LIKELY and any(not contains_stem(noun, said) for noun in nouns)
+    return chance < scores.LIKELY and any(not contains_stem(noun, said) for noun in nouns)
 
 
 def is_certain(asked: Question, one: Statement, chance: float) -> bool:
@@ -194,7 +157,7 @@ def is_certain(asked: Question, one: Statement, chance: float) -> bool:
     have one."""
     if _OWN_STATE.match(asked.text) and not _SELF.search(one.text):
         return False
-    return chance >= _LIKELY
+    return chance >= scores.LIKELY
 
 
 def one_per_turn(found: Iterable[Statement]) -> list[Statement]:
@@ -210,13 +173,13 @@ def order_for_quoting(
     """Best first. If the present is asked about, the newest of those that are about as close as
     the closest comes first. What no longer holds comes last, or first if the past is asked about.
     """
-    closest = max((one.closeness for one in found), default=0.0)
+    closest = max((one.signals[0] for one in found), default=0.0)
 
     def place(one: Statement) -> tuple[bool, bool, float]:
         ended = bool(earlier) and (one.card.id in earlier) != asked.about_past
         if not asked.about_now:
             return ended, False, 0.0
-        far = one.closeness < closest - _ABOUT_AS_CLOSE
+        far = one.signals[0] < closest - _ABOUT_AS_CLOSE
         return ended, far, 0.0 if far else -one.card.said_at.timestamp()
 
     return sorted(found, key=place)

@@ -1,0 +1,58 @@
+"""What a statement is worth as an answer, in weights that `bench/fit_answers.py` fits with whole
+conversations and whole data sets held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import exp
+from typing import Protocol
+
+Turn = tuple[str, int]
+
+WORTH = (0.08, 0.74, 0.35)  # of a statement's signals: logit, score, share of the question's words
+_RIGHT = (-1.11, 0.13, 0.67)  # a constant, the logit of the best statement, its lead over the next
+# A constant, the best logit about the people asked about, that about others, and how much more of
+# the question's words the others share.
+_OTHER_PERSON = (1.90, -0.41, 0.23, 1.68)
+
+LIKELY = 0.35  # the chance of being right from which on a quotation counts as an answer
+UNLIKELY = 0.2  # below it, some statement must share a word with the question
+REFUSED = 0.75  # the chance of naming the wrong person from which on a question is refused
+MUCH_WORSE = 2.0  # a statement that is worth so much less than the best is not quoted
+MOST_LEAD = 3.0
+LEAD_ALONE = 1.5  # of a statement that is the only one
+
+
+class Scored(Protocol):
+    @property
+    def signals(self) -> tuple[float, float, float]: ...
+    @property
+    def turn(self) -> Turn: ...
+
+
+def worth(one: Scored) -> float:
+    return sum(weight * signal for weight, signal in zip(WORTH, one.signals, strict=True))
+
+
+def chance_right(found: Sequence[Scored]) -> float:
+    """The chance that the best statement, which is the first, answers the question."""
+    best = found[0]
+    others = (worth(one) for one in found if one.turn != best.turn)
+    lead = min(MOST_LEAD, worth(best) - max(others, default=worth(best) - LEAD_ALONE))
+    return _chance(_RIGHT, (best.signals[0], lead))
+
+
+def names_other_person(own: Sequence[Scored], others: Sequence[Scored]) -> bool:
+    """Whether others than the people asked about said what the question asks about."""
+    return bool(others) and _chance(_OTHER_PERSON, compare(own, others)) >= REFUSED
+
+
+def compare(own: Sequence[Scored], others: Sequence[Scored]) -> tuple[float, float, float]:
+    mine, theirs = ([max(signal) for signal in zip(*(one.signals for one in each), strict=True)]
+                    for each in (own, others))  # fmt: skip
+    return mine[0], theirs[0], theirs[2] - mine[2]
+
+
+def _chance(weights: Sequence[float], signals: Iterable[float]) -> float:
+    constant, *more = weights
+    return 1 / (1 + exp(-constant - sum(w * one for w, one in zip(more, signals, strict=True))))
