@@ -165,7 +165,7 @@ class Retrieval:
                 read = rank.around(chosen, scores, pool.cards, least, turns)
         signals = {**pool.signals, "cosine": pool.cosines}
         ranked = [
-            Candidate.trusted(
+            Candidate(
                 card=pool.cards[i],
                 scores={name: float(signal[i]) for name, signal in signals.items()}
                 | ({"rerank": reranked[i]} if i in reranked else {}),

@@ -16,7 +16,6 @@ import httpx
 
 import justmem
 from justmem import Memory
-from justmem.domain import dump
 from justmem.errors import JustMemError
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys
@@ -103,8 +102,10 @@ class Tenant:
             if any(each.state == "pending" for each in self.memory.sessions()):
                 return ""
             values = (*self.memory.sessions(), *self.memory.cards(limit=10_000))
-            sums = dump(self.memory.stats())
-            return json.dumps([[dump(each) for each in values], sums["cards"], sums["turns"]])
+            sums = self.memory.stats().model_dump(mode="json")
+            return json.dumps(
+                [[each.model_dump(mode="json") for each in values], sums["cards"], sums["turns"]]
+            )
 
         return str(until(settled))
 

@@ -160,7 +160,7 @@ class Library:
         return r.choice([*sessions, *cards, "run#1", "run#99"] + [odd.text(r)] * 20)
 
     def _contents(self) -> Any:
-        stats = dump(self.memory.stats())
+        stats = self.memory.stats().model_dump(mode="json")
         values = (*self.memory.sessions(), *self.memory.cards(), *self.memory.waiting())
         changing = ("bytes", "spent_tokens")
         return {name: stats[name] for name in stats if name not in changing}, [*map(dump, values)]

@@ -15,7 +15,7 @@ from justmem.cli.context import spaces as names_of
 from justmem.cli.options import a_time, argument, flag, now, option
 from justmem.cli.terminal import JSON, amount, plain, say, show_list
 from justmem.cli.terminal import show as show_value
-from justmem.domain import KINDS, STATUSES, Checked, Health, Note, dump
+from justmem.domain import KINDS, STATUSES, Checked, Health, Note
 from justmem.edits.change_log import check as check_log
 from justmem.errors import NotInMemory
 
@@ -118,7 +118,7 @@ def notes(prefix: str = argument("How their keys begin.", "")) -> None:
 
 
 def _note(note: Note) -> dict[str, object]:
-    return {**dump(note), "value": note.value}
+    return {**note.model_dump(mode="json"), "value": note.value}
 
 
 def sessions() -> None:

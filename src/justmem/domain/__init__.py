@@ -6,4 +6,3 @@ Everything here is frozen. Turn numbers count from 1, as people count.
 from justmem.domain.asking import *
 from justmem.domain.cards import *
 from justmem.domain.outcomes import *
-from justmem.domain.profiles import *

@@ -6,4 +6,3 @@ Any object with these methods works. Nothing has to inherit from these classes.
 from justmem.ports.models import *
 from justmem.ports.searches import *
 from justmem.ports.store import *
-from justmem.ports.vectors import *

@@ -23,7 +23,7 @@ from justmem.domain import (
     Stage,
 )
 from justmem.errors import BudgetExceeded
-from justmem.ports.vectors import Vectors
+from justmem.ports.searches import Vectors
 from justmem.runtime import tokens
 
 _ENVELOPE = 24  # tokens that a chat format adds around two messages, at most

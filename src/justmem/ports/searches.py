@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal, get_args
 
-from justmem.domain import Card, Correction, Passage, Session
-from justmem.ports.vectors import Vectors
+import numpy as np
+from numpy.typing import NDArray
 
+from justmem.domain import Card, Correction, Passage, Session
+
+Vectors = NDArray[np.float32]
 Index = Literal["cards", "passages"]
 INDEXES: tuple[Index, ...] = get_args(Index)
 Pair = tuple[int, float]  # a key and a score

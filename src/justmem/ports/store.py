@@ -28,8 +28,16 @@ from justmem.domain import (
     marks,
 )
 from justmem.errors import NotInMemory
-from justmem.ports.searches import CardFilter, Found, Index, Place, SearchLimits, Snapshot, View
-from justmem.ports.vectors import Vectors
+from justmem.ports.searches import (
+    CardFilter,
+    Found,
+    Index,
+    Place,
+    SearchLimits,
+    Snapshot,
+    Vectors,
+    View,
+)
 from justmem.runtime import tokens
 
 _actor: ContextVar[str | None] = ContextVar("justmem_actor", default=None)

@@ -118,7 +118,7 @@ async def recall_spaces(body: RecallSpaces, server: ThisServer, key: ThisKey) ->
     found = await server.spaces.recall(**body.given("prompt", "candidates"))
     server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
-    return SpacesEvidenceView.trusted(**dict(found), prompt_text=text)
+    return SpacesEvidenceView(**dict(found), prompt_text=text)
 
 
 @questions.post("/spaces/{space}/recall")
@@ -128,7 +128,7 @@ async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
         found = await memory.recall(**body.given("prompt", "candidates"))
     access.server.metrics.receipt(found.receipt)
     text = None if body.prompt is None else found.prompt(body.prompt)
-    return EvidenceView.trusted(**dict(body.shown(found)), prompt_text=text)
+    return EvidenceView(**dict(body.shown(found)), prompt_text=text)
 
 
 @questions.post("/spaces/{space}/ask")

@@ -55,7 +55,7 @@ def turn_row(turn: Turn) -> tuple[Any, ...]:
 
 def turn_of(row: Sequence[Any]) -> Turn:
     speaker, role, text, at, key, forgotten = row
-    return Turn.trusted(
+    return Turn(
         speaker=speaker,
         role=role,
         text=text,
@@ -68,7 +68,7 @@ def turn_of(row: Sequence[Any]) -> Turn:
 def session_of(id: str, head: Sequence[str], turns: Iterable[Sequence[Any]]) -> Session:
     """`head`: its time, labels, expiry and digest. The digest is compared unless it is empty."""
     at, labels, until, digest = head
-    session = Session.trusted(
+    session = Session(
         id=id,
         at=time(at),
         turns=tuple(map(turn_of, turns)),
@@ -106,7 +106,7 @@ def passage_text(session: Session, said: Passage) -> str:
 
 def passage_of(row: Sequence[Any]) -> Passage:
     session, turn, start, end = row
-    return Passage.trusted(session_id=session, turn=turn, start=start, end=end)
+    return Passage(session_id=session, turn=turn, start=start, end=end)
 
 
 # ---------------------------------------------------------------- cards
@@ -137,7 +137,7 @@ def card_mark(row: Sequence[Any]) -> str:
 def card_of(row: Sequence[Any]) -> Card:
     id, session, subject, fact, event, status, kind, said, turns, until = row
     try:
-        return Card.trusted(
+        return Card(
             id=id,
             subject=subject,
             fact=fact,
@@ -158,7 +158,7 @@ def card_of(row: Sequence[Any]) -> Card:
 
 def quarantined_of(row: Sequence[Any]) -> Quarantined:
     subject, fact, reason = row
-    return Quarantined.trusted(subject=subject, fact=fact, reason=reason)
+    return Quarantined(subject=subject, fact=fact, reason=reason)
 
 
 # ---------------------------------------------------------------- records
@@ -166,7 +166,7 @@ def quarantined_of(row: Sequence[Any]) -> Quarantined:
 
 def record_of(row: Sequence[Any]) -> SessionRecord:
     id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until = row
-    return SessionRecord.trusted(
+    return SessionRecord(
         id=id,
         at=time(at),
         digest=digest,

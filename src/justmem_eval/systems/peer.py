@@ -35,7 +35,6 @@ from typing import Any
 
 from justmem import config
 from justmem.config import providers
-from justmem.domain import dump
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.meter import Meter
@@ -82,7 +81,7 @@ class Peer:
         }
 
     async def build(self, history: History) -> Built:
-        sessions = [dump(session) for session in history.sessions]
+        sessions = [session.model_dump(mode="json") for session in history.sessions]
         process = Process(self, history.id)
         try:
             message = {"do": "ingest", "history": history.id, "sessions": sessions}
@@ -108,7 +107,7 @@ class Peer:
 
 
 async def _retrieve(alignment: Alignment, process: Process, question: Question) -> Retrieved:
-    message = {"do": "retrieve", "question": dump(question), "k": K}
+    message = {"do": "retrieve", "question": question.model_dump(mode="json"), "k": K}
     reply, usage = await process.ask(message)
     evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
     context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
