@@ -9,7 +9,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     Field,
     StrictBool,
     ValidationError,
@@ -21,7 +20,6 @@ from pydantic_core import PydanticCustomError
 from justmem import budget
 from justmem.domain import (
     OPERATIONS,
-    UNKNOWN_DATE,
     Call,
     EventDate,
     Evidence,
@@ -111,13 +109,12 @@ def _why(error: ValidationError, value: Any) -> str:
     place = error.errors()[0]["loc"]
     if not place or not isinstance(value, Mapping):
         return f"A plan must be a Plan or a mapping with any of {names}, not {describe(value)}"
-    part = str(place[0])
-    if part not in PlanParts.model_fields:
-        return f"A plan has no part {describe(part)}. Its parts are {names}"
-    given = value[part]
-    if len(place) > 1 and isinstance(given, list | tuple) and isinstance(place[1], int):
+    if place[0] not in PlanParts.model_fields:
+        return f"A plan has no part {describe(str(place[0]))}. Its parts are {names}"
+    part, given = str(place[0]), value[place[0]]
+    if len(place) > 1 and isinstance(place[1], int):  # one of several texts
         given = given[place[1]]
-    form = (PlanParts.model_fields[part].description or "").rstrip(".")
+    form = str(PlanParts.model_fields[part].description).rstrip(".")
     return f"The plan's {part} cannot be {describe(given)}. {form}"
 
 
@@ -183,14 +180,10 @@ async def make_plan(
 
 
 class PlanReply(ModelReply):
-    op: Annotated[
-        Operation,
-        otherwise("lookup"),
-        Field(validation_alias=AliasChoices("op", "operation")),
-    ] = "lookup"
+    op: Annotated[Operation, otherwise("lookup")] = "lookup"
     period: Annotated[str, otherwise("")] = ""
-    spans: Annotated[StrictBool, Field(validation_alias=AliasChoices("spans", "spans_sessions"))]
-    source: Annotated[StrictBool, Field(validation_alias=AliasChoices("source", "needs_source"))]
+    spans: StrictBool
+    source: StrictBool
     rewrites: Annotated[Lines, otherwise(())] = ()
 
 
@@ -222,29 +215,22 @@ def planning_prompt(question: str, at: datetime) -> Prompt:
 
 
 def _read(text: str, rules: Plan, at: datetime, language: Language) -> Plan | None:
+    """The model's plan. What it is not asked for comes from the rules."""
     try:
-        return _plan_from_reply(PlanReply.model_validate(parse(text)[0]), rules, at, language)
+        reply = PlanReply.model_validate(parse(text)[0])
     except ValidationError:
         return None
-
-
-def _plan_from_reply(reply: PlanReply, rules: Plan, at: datetime, language: Language) -> Plan:
-    """The model's plan. What it is not asked for comes from the rules."""
-    rewrites = [line[:_LONGEST_PART] for line in reply.rewrites if line][:REWRITES]
+    try:
+        period = EventDate.parse(reply.period)
+    except ValueError:  # words, such as "last spring"
+        period = language.resolve_date(reply.period, at)
+    rewrites = [line[:_LONGEST_PART] for line in reply.rewrites if line and reply.spans]
     return rules.model_copy(
         update={
             "operation": reply.op,
-            "period": read_period(reply.period, at, language),
+            "period": period,
             "spans_sessions": reply.spans,
             "needs_source": reply.source,
-            "rewrites": tuple(rewrites) if reply.spans else (),
+            "rewrites": tuple(rewrites[:REWRITES]),
         }
     )
-
-
-def read_period(text: str, at: datetime, language: Language) -> EventDate:
-    """A period as a model writes it: mostly a date, sometimes words."""
-    try:
-        return EventDate.parse(text)
-    except ValueError:
-        return language.resolve_date(text, at) if text.strip() else UNKNOWN_DATE
