@@ -10,17 +10,11 @@ from typing import Annotated
 from pydantic import ValidationError
 
 from justmem import budget
-from justmem.domain import Card, Citation, Evidence, Session, Source
+from justmem.domain import Citation, Evidence, Session
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, cite_turn
 from justmem.language.words import content_stems, overlap
-from justmem.ports import (
-    NOT_IN_MEMORY,
-    Completion,
-    LanguageModel,
-    Prompt,
-    Reply,
-)
+from justmem.ports import NOT_IN_MEMORY, Completion, LanguageModel, Prompt, Reply
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.evidence import drop_least_important, evidence_text, reading_order
 from justmem.prompts.parse import Lines, ModelReply, Text, otherwise, parse
@@ -41,6 +35,7 @@ _ORIGINAL = 'Lines like s1.4 are original words: "used": ["s1.4"].'
 _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
+_SHARED = 0.4  # share of a card's words that an answer has
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 
 
@@ -51,35 +46,33 @@ class ModelAnswerer:
     async def answer(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
-        evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
+        evidence, prompt, notes = await asyncio.to_thread(_fit, evidence, limit)
         completion = await budget.complete(self.model, prompt, notes)
         with budget.carrying([completion.call]):
-            return await asyncio.to_thread(_check_reply, completion, evidence, sessions, notes)
+            return await asyncio.to_thread(_read, completion, evidence, sessions, notes)
 
 
-def _check_reply(
-    completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
-) -> Reply:
-    """TimeLimitExceeded if it takes too long to find the words that the reply rests on."""
-    reply = _read(completion.text)
-    text = reply.answer.strip()
-    if completion.truncated:
-        notes.append("the answer was cut off by its token limit")
-    if not reply.sufficient or not text:
-        return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
-    with deadlines.within(deadlines.QUESTION_SECONDS, "Citing what the answer rests on"):
-        cards, sources = _find_references(reply.used, evidence, notes)
-        if not cards and not sources:
-            cards = _cards_sharing_words(text, evidence)
-            notes.append("the model named no evidence: cited by the words they share")
-        citations = [c for card in cards for c in cite(card, sessions.get(card.session_id))]
-        citations += [cite_turn(text, sessions[s.session_id], number) for s, number in sources]
-    return Reply(text, True, _distinct(citations), [completion.call], notes)
+# ---------------------------------------------------------------- the prompt
 
 
-def _prepare(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
-    evidence, notes = cut_to_limit(evidence, limit)
-    return evidence, answering_prompt(evidence).within(limit, least=_LEAST_REPLY), notes
+def _fit(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
+    """The evidence, cut until the call fits its limit, the prompt and notes."""
+    cut, prompt = evidence, answering_prompt(evidence)
+    while limit is not None and prompt.tokens + _LEAST_REPLY > limit:
+        if not cut.sources and len(cut.cards) <= 1:
+            raise BudgetExceeded(
+                f"The answer call was not made: not even one card fits the {max(limit, 0)} "
+                "tokens that are left. Raise Budget.ask_tokens."
+            )
+        cut = drop_least_important(cut)
+        prompt = answering_prompt(cut)
+    notes: list[str] = []
+    if cut is not evidence:
+        notes.append(
+            f"cut to fit the limit: {len(cut.cards)} of {len(evidence.cards)} cards and "
+            f"{len(cut.sources)} of {len(evidence.sources)} sources were read"
+        )
+    return cut, prompt.within(limit, least=_LEAST_REPLY), notes
 
 
 def answering_prompt(evidence: Evidence) -> Prompt:
@@ -111,43 +104,40 @@ def _asker(speaker: str | None, mark: str) -> str:
     return f" by {name}" if plain else f"\n{fence('asker', name, mark)}"
 
 
-def cut_to_limit(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
-    """Evidence cut until the call fits its limit."""
-    notes: list[str] = []
-    if limit is None:
-        return evidence, notes
-    cut = evidence
-    while answering_prompt(cut).tokens + _LEAST_REPLY > limit:
-        if not cut.sources and len(cut.cards) <= 1:
-            raise BudgetExceeded(
-                f"The answer call was not made: not even one card fits the {max(limit, 0)} "
-                "tokens that are left. Raise Budget.ask_tokens."
-            )
-        cut = drop_least_important(cut)
-    if cut is not evidence:
-        notes.append(
-            f"cut to fit the limit: {len(cut.cards)} of {len(evidence.cards)} cards and "
-            f"{len(cut.sources)} of {len(evidence.sources)} sources were read"
-        )
-    return cut, notes
+# ---------------------------------------------------------------- the reply
 
 
-def _read(text: str) -> AnswerReply:
+def _read(
+    completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
+) -> Reply:
+    """TimeLimitExceeded if it takes too long to find the words that the reply rests on."""
     try:
-        return AnswerReply.model_validate(parse(text)[0])
+        reply = AnswerReply.model_validate(parse(completion.text)[0])
     except ValidationError:
         # A server without JSON output answers in prose: its words are the answer.
-        return AnswerReply(answer=text)
+        reply = AnswerReply(answer=completion.text)
+    text = reply.answer.strip()
+    if completion.truncated:
+        notes.append("the answer was cut off by its token limit")
+    if not reply.sufficient or not text:
+        return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
+    with deadlines.within(deadlines.QUESTION_SECONDS, "Citing what the answer rests on"):
+        citations = _citations(text, reply.used, evidence, sessions, notes)
+    return Reply(text, True, citations, [completion.call], notes)
 
 
-def _find_references(
-    used: Sequence[str], evidence: Evidence, notes: list[str]
-) -> tuple[list[Card], list[tuple[Source, int]]]:
-    """The cards and source turns behind the numbers that the model named. It cannot cite what it
-    was not shown."""
+def _citations(
+    text: str,
+    used: Sequence[str],
+    evidence: Evidence,
+    sessions: Mapping[str, Session],
+    notes: list[str],
+) -> list[Citation]:
+    """The words behind the lines that the model named. It cannot cite what it was not shown. If it
+    named none, the cards that share words with the answer are cited."""
     shown = {str(n): card for n, card in enumerate(reading_order(evidence), 1)}
     turns = {
-        f"s{n}.{number}": (source, number)
+        f"s{n}.{number}": (source.session_id, number)
         for n, source in enumerate(evidence.sources, 1)
         for number, _ in source.turns
     }
@@ -156,18 +146,14 @@ def _find_references(
     known = [each for each in dict.fromkeys(numbers) if each in shown or each in turns]
     if unknown := len(set(used)) - len(known):
         notes.append(f"{unknown} citations named no evidence that was shown: dropped")
-    return (
-        [shown[each] for each in known if each in shown],
-        [turns[each] for each in known if each in turns],
-    )
-
-
-def _cards_sharing_words(text: str, evidence: Evidence) -> list[Card]:
-    said = content_stems(text)
-    scored = [(overlap(content_stems(card.text), said), card) for card in evidence.cards]
-    return [card for score, card in scored if score >= 0.4][:3]
-
-
-def _distinct(citations: Sequence[Citation]) -> tuple[Citation, ...]:
-    places = {(c.session_id, c.turn, c.start, c.end): c for c in reversed(citations)}
-    return tuple(reversed(places.values()))
+    cards = [shown[each] for each in known if each in shown]
+    if not known:
+        stems = content_stems(text)
+        cards = [c for c in evidence.cards if overlap(content_stems(c.text), stems) >= _SHARED][:3]
+        notes.append("the model named no evidence: cited by the words they share")
+    found = [one for card in cards for one in cite(card, sessions.get(card.session_id))]
+    for id, number in (turns[each] for each in known if each in turns):
+        found.append(cite_turn(text, sessions[id], number))
+    # Two cards may rest on the same words.
+    places = {(one.session_id, one.turn, one.start, one.end): one for one in reversed(found)}
+    return list(reversed(places.values()))
