@@ -88,13 +88,13 @@ async def test_a_failed_answer_says_what_was_spent(make: Make) -> None:
 
 async def test_evidence_is_cut_to_fit_before_a_call_is_refused(make: Make) -> None:
     model = scripted(extract=extract_history, plan=plan(), answer=ANSWER)
-    memory = await make(model, budget=Budget(ask_tokens=470))
+    memory = await make(model, budget=Budget(ask_tokens=440))
     await memory.remember_many(HISTORY)
 
     answer = await memory.ask("How fast was my half marathon?", at=NOW)
 
     assert any("cut to fit" in note for note in answer.receipt.notes)
-    assert answer.receipt.tokens <= 470
+    assert answer.receipt.tokens <= 440
 
 
 async def test_a_limit_too_small_for_anything_is_an_error_and_no_call(make: Make) -> None:
