@@ -136,15 +136,9 @@ def _model(spec: Any, settings: Settings, *, online: bool) -> Check:
     return Check("note", f"{name} is set, not tried", "run justmem doctor without --offline")
 
 
-_SCHEMA = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}},
-    "required": ["ok"],
-    "additionalProperties": False,
-}
-_PING = Prompt(
-    "plan", 'Reply with the JSON object {"ok": true}.', "ping", schema=_SCHEMA, max_tokens=20
-)
+_OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+_SCHEMA = {**_OK, "required": ["ok"], "additionalProperties": False}
+_PING = Prompt("plan", 'Reply with {"ok": true}.', "ping", schema=_SCHEMA, max_tokens=20)
 
 
 def _embedder(settings: Settings) -> Check:

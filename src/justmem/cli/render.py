@@ -8,25 +8,12 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from justmem import domain
 from justmem.cli.terminal import amount, line, plain, words
-from justmem.domain import Citation, Source
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
-
-    from justmem.domain import (
-        About,
-        Answer,
-        Card,
-        Evidence,
-        Receipt,
-        Remembered,
-        Session,
-        SpacesEvidence,
-        Stats,
-        Turn,
-    )
 
 _LONGEST_QUOTE = 300
 _MANY = 25  # sessions
@@ -98,14 +85,14 @@ def _counts(counts: Mapping[str, int]) -> str:
 # ---------------------------------------------------------------- answers
 
 
-def answer(value: Answer) -> Shown:
+def answer(value: domain.Answer) -> Shown:
     quotes = [_citation(number, each, value.text) for number, each in enumerate(value.citations, 1)]
     text = words(value.text, "bold" if value.sufficient else "bold yellow")
     gap = [""] if quotes else []
     return [_access(value.evidence), "", text, "", *quotes, *gap, receipt(value.receipt)]
 
 
-def _access(value: Evidence) -> Text:
+def _access(value: domain.Evidence) -> Text:
     """The plan in one line."""
     plan = value.plan
     parts: list[str] = [] if plan.operation == "lookup" else [plan.operation]
@@ -119,7 +106,7 @@ def _access(value: Evidence) -> Text:
     return line((f" {value.access.value} ", "reverse cyan"), (said, "dim"))
 
 
-def _citation(number: int, citation: Citation, answer: str) -> Text:
+def _citation(number: int, citation: domain.Citation, answer: str) -> Text:
     """Where it was said, and the exact words unless the answer quotes them."""
     where = f" {_day(citation.said_at)}, session {citation.session_id}, turn {citation.turn}"
     text = line((f"  [{number}] ", "bold cyan"), (citation.speaker, "bold"), (where, "dim"))
@@ -130,21 +117,23 @@ def _citation(number: int, citation: Citation, answer: str) -> Text:
     return text
 
 
-def receipt(value: Receipt) -> Text:
+def receipt(value: domain.Receipt) -> Text:
     """Tokens, time by stage, and what the whole history would have cost."""
     models = ", ".join(sorted({call.model for call in value.calls})) or "no model was called"
-    tokens = f"tokens   {value.tokens_in:,} in, {value.tokens_out:,} out ({models})"
+    lines = [f"tokens   {value.tokens_in:,} in, {value.tokens_out:,} out ({models})"]
     if value.history_tokens:
-        tokens += f"; the whole history is {value.history_tokens:,}"
-    times = [f"{stage} {spent:.2f} s" for stage, spent in value.seconds.items()]
-    lines = [tokens, *(["time     " + "  ".join(times)] if times else [])]
-    return words("\n".join(lines + [f"note     {note}" for note in value.notes]), "dim")
+        lines[0] += f"; the whole history is {value.history_tokens:,}"
+    if value.seconds:
+        times = (f"{stage} {spent:.2f} s" for stage, spent in value.seconds.items())
+        lines.append("time     " + "  ".join(times))
+    lines += [f"note     {note}" for note in value.notes]
+    return words("\n".join(lines), "dim")
 
 
-def evidence(value: Evidence) -> Shown:
+def evidence(value: domain.Evidence) -> Shown:
     parts: Shown = [_access(value)]
     if value.chosen:
-        parts.append(cards(value.cards))
+        parts += ["", cards(value.cards), ""]
     for source in value.sources:
         parts += [*_source(source), ""]
     if not value.chosen and not value.sources:
@@ -152,7 +141,7 @@ def evidence(value: Evidence) -> Shown:
     return [*parts, receipt(value.receipt)]
 
 
-def spaces_evidence(value: SpacesEvidence) -> Shown:
+def spaces_evidence(value: domain.SpacesEvidence) -> Shown:
     if not value.cards:
         return [words("There is no evidence for this in these spaces.", "bold yellow")]
     listed = [{"space": one.space, **_card_row(one.card)} for one in value.cards]
@@ -162,11 +151,11 @@ def spaces_evidence(value: SpacesEvidence) -> Shown:
 # ---------------------------------------------------------------- cards and their sources
 
 
-def cards(values: Sequence[Card]) -> Table:
+def cards(values: Sequence[domain.Card]) -> Table:
     return table([_card_row(value) for value in values])
 
 
-def _card_row(value: Card) -> dict[str, object]:
+def _card_row(value: domain.Card) -> dict[str, object]:
     known = value.event_date.start is not None
     when = value.event_date.text if known else f"said {_day(value.said_at)}"
     subject = "" if value.kind == "note" else f"{value.subject} "
@@ -174,19 +163,19 @@ def _card_row(value: Card) -> dict[str, object]:
     return {"id": value.id, "when": when, "memory": memory}
 
 
-def card(value: Card, source: Source) -> Shown:
+def card(value: domain.Card, source: domain.Source) -> Shown:
     facts = f"{value.kind}, {value.status} · happened {value.event_date}"
     said = f" · said {value.said_at:%Y-%m-%d %H:%M}"
     title = line((value.id, "cyan"), (f" {value.text}", "bold"))
     return [title, line((facts, "dim"), (said, "dim")), "", *_source(source)]
 
 
-def session(value: Session) -> Shown:
+def session(value: domain.Session) -> Shown:
     turns = tuple(enumerate(value.turns, 1))
-    return _source(Source(session_id=value.id, at=value.at, turns=turns, whole=True))
+    return _source(domain.Source(session_id=value.id, at=value.at, turns=turns, whole=True))
 
 
-def _source(source: Source) -> Shown:
+def _source(source: domain.Source) -> Shown:
     lines: Shown = [heading(f"session {source.session_id}, {source.at:%Y-%m-%d %H:%M}")]
     previous = 0
     for number, turn in source.turns:
@@ -199,7 +188,7 @@ def _source(source: Source) -> Shown:
     return lines
 
 
-def _marked(turn: Turn, cited: Sequence[Citation]) -> str:
+def _marked(turn: domain.Turn, cited: Sequence[domain.Citation]) -> str:
     """The words of a turn, with » and « around those that are cited."""
     if turn.forgotten:
         return "(forgotten)"
@@ -213,7 +202,7 @@ def _marked(turn: Turn, cited: Sequence[Citation]) -> str:
     return text + plain(turn.text[done:])
 
 
-def about(found: About) -> Shown:
+def about(found: domain.About) -> Shown:
     if found.first is None:
         return [words(f"Nothing in memory names {found.subject}.", "bold yellow")]
     kinds = f" ({_amounts(found.kinds)})" if found.kinds else ""
@@ -223,7 +212,7 @@ def about(found: About) -> Shown:
     )
     parts: Shown = [line((found.subject, "bold"), summary)]
     if found.known:
-        parts.append(cards(found.known))
+        parts += ["", cards(found.known), ""]
     for said in found.said:
         place = f" {said.session_id}#{said.turn}"
         quote = f" {said.speaker}: {_shortened(said.quote)}"
@@ -243,19 +232,12 @@ def rows(**columns: str) -> Callable[[Sequence[Any]], Table]:
 keys = rows(id="id", name="name", right="right", spaces="spaces", made="made")
 history = rows(since="since", until="until", memory="card.text", id="card.id", note="note")
 notes = rows(key="key", since="at", until="until", text="text")
-sessions = rows(
-    session="id",
-    when="at",
-    state="state",
-    turns="turns",
-    cards="cards",
-    quarantined="quarantined",
-    note="reason",
-)
+_COUNTED = {"turns": "turns", "cards": "cards", "quarantined": "quarantined"}
+sessions = rows(session="id", when="at", state="state", **_COUNTED, note="reason")
 log = rows(id="number", when="at", who="actor", what="verb", counts="counts")
 
 
-def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Shown:
+def remembered(values: Sequence[domain.Remembered], when: Mapping[str, str]) -> Shown:
     """A row for each session. Of many sessions, only those that need attention."""
     listed = [
         {
@@ -270,21 +252,19 @@ def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Shown:
         for value in values
         if len(values) <= _MANY or value.reason or value.quarantined or value.receipt.notes
     ]
-    states = Counter(value.state.value for value in values)
-    total = (
-        f"{amount(len(values), 'session')}: {_counts(dict(sorted(states.items())))}; "
-        f"{amount(sum(len(value.cards) for value in values), 'card')}; "
-        f"{sum(value.receipt.tokens for value in values):,} tokens"
-    )
+    states = dict(sorted(Counter(value.state.value for value in values).items()))
+    cards = amount(sum(len(value.cards) for value in values), "card")
+    tokens = sum(value.receipt.tokens for value in values)
+    total = f"{amount(len(values), 'session')}: {_counts(states)}; {cards}; {tokens:,} tokens"
     return [*([table(listed)] if listed else []), line((total, "bold"))]
 
 
-def _note(value: Remembered) -> str:
+def _note(value: domain.Remembered) -> str:
     known = "known already" if value.unchanged else ""
     return "; ".join(filter(None, [known, value.reason, *value.receipt.notes]))
 
 
-def stats(value: Stats) -> str:
+def stats(value: domain.Stats) -> str:
     kinds = f": {_amounts(value.kinds)}" if any(value.kinds.values()) else ""
     lines = {
         "space": value.space,
