@@ -3,33 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
-
-from justmem.cli import app
-
-Run = Callable[..., Any]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """run("append", ...) in a home of the test's own; the JSON that it prints, or the result."""
-    monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
-    monkeypatch.setenv("JUSTMEM_RERANKER", "none")
-    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args: str, input: str | None = None, fails: int = 0) -> Any:
-        result = CliRunner().invoke(app, list(args), input=input)
-        assert result.exit_code == fails, result.output
-        return json.loads(result.stdout) if "--json" in args else result
-
-    return run
+from cli_runs import Run
 
 
 def test_turns_are_appended_once(run: Run) -> None:
@@ -44,7 +20,7 @@ def test_turns_are_appended_once(run: Run) -> None:
 
 def test_append_takes_one_conversation(run: Run) -> None:
     two = [{"id": n, "at": "2024-05-01", "turns": [{"role": "user", "text": f"{n}"}]} for n in "ab"]
-    assert "2 conversations" in run("append", "chat", input=json.dumps(two), fails=2).stderr
+    assert "2 conversations" in run("append", "chat", input=json.dumps(two), code=2).stderr
 
 
 def test_recall_prints_a_block_for_a_prompt(run: Run) -> None:
@@ -62,7 +38,7 @@ def test_recall_reads_several_spaces(run: Run) -> None:
     found = run(*command, "--json")
     assert [one["space"] for one in found["cards"]] == ["team", "ana"]
     assert "team" in run(*command).stdout
-    assert "'nobody'" in run("recall", "How?", "--space", "ana", "--also", "nobody", fails=8).stderr
+    assert "'nobody'" in run("recall", "How?", "--space", "ana", "--also", "nobody", code=8).stderr
 
 
 def test_notes_as_commands(run: Run) -> None:
@@ -78,11 +54,11 @@ def test_notes_as_commands(run: Run) -> None:
     assert [note["key"] for note in run("notes", "all", "--json")] == ["allergy"]
     asked = ("recall", "What is Mira allergic to?", "--at", "2024-06-01", "--json")
     assert len(run(*asked, "--label", "topic=food", "--limit", "1")["cards"]) == 1
-    run(*asked[:-1], "--label", "topic=x", fails=1)
-    run(*asked[:-1], "--label", "topic", fails=2)
-    run("note", "Late.", "--until", "2020-01-01", fails=2)
+    run(*asked[:-1], "--label", "topic=x", code=1)
+    run(*asked[:-1], "--label", "topic", code=2)
+    run("note", "Late.", "--until", "2020-01-01", code=2)
     run("forget", "--key", "allergy", "--yes")
-    run("show", "allergy", fails=1)
+    run("show", "allergy", code=1)
 
 
 def test_history_and_profile_as_commands(run: Run) -> None:
@@ -97,8 +73,8 @@ def test_history_and_profile_as_commands(run: Run) -> None:
     assert "Graz" in run("history", "--card", found[0]["card"]["id"]).stdout
     assert "Vienna" in run("profile").stdout
     assert run("profile", "Mira", "--at", "2024-01-01", "--json")["text"].count("Graz") == 1
-    run("profile", "Jonas", fails=1)
-    run("history", fails=2)
+    run("profile", "Jonas", code=1)
+    run("history", code=2)
 
 
 def test_a_card_is_corrected_pinned_and_undone(run: Run) -> None:
@@ -119,7 +95,7 @@ def test_a_card_is_corrected_pinned_and_undone(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "fails", "says"),
+    ("command", "code", "says"),
     [
         (("correct", "c0", "--fact", "x"), 1, "no card 'c0'"),
         (("pin", "c0"), 1, "no card 'c0'"),
@@ -140,7 +116,7 @@ def test_a_card_is_corrected_pinned_and_undone(run: Run) -> None:
     ],
 )
 def test_a_wrong_correction_is_one_sentence(
-    run: Run, command: tuple[str, ...], fails: int, says: str
+    run: Run, command: tuple[str, ...], code: int, says: str
 ) -> None:
     said = [{"speaker": "Mira", "text": text} for text in ("I live in Graz.", "I own a hat.")]
     turns = json.dumps(said)
@@ -149,5 +125,5 @@ def test_a_wrong_correction_is_one_sentence(
     run("forget", "--card", gone["id"], "--yes")
     ids = {"CARD": card["id"], "GONE": gone["id"]}
     named = [ids.get(word, word) for word in command]
-    assert says in run(*named, input=turns, fails=fails).stderr
+    assert says in run(*named, input=turns, code=code).stderr
     assert run("cards", "--json") == [card]
