@@ -60,19 +60,13 @@ async def test_every_route_is_on_the_page_with_the_right_it_needs(server: Server
     listed = table("server.md", "route")
     assert set(listed) == set(routes)
     for route, operation in routes.items():
+        assert operation["summary"], route
         open_to_all = "security" not in operation
         assert ("nothing" in listed[route]) == open_to_all, route
         for parameter in operation.get("parameters", []):
             if parameter["in"] == "query" and parameter["name"] != "wait":
                 assert f"`{parameter['name']}`" in listed[route], (route, parameter["name"])
     assert "`wait=true`" in page("server.md")
-
-
-async def test_every_operation_is_described(server: Server) -> None:
-    for path, operations in described(server)["paths"].items():
-        for operation in operations.values():
-            assert operation["summary"], path
-            assert "default" in operation["responses"], path
 
 
 def test_every_status_is_on_the_page() -> None:

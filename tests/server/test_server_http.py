@@ -122,14 +122,6 @@ def test_a_plan_that_cannot_be_used_is_a_problem_that_names_the_part(
     assert re.search(why, answer.json()["detail"])
 
 
-def test_the_description_documents_the_plan(server: Running) -> None:
-    with server.client(None) as client:
-        schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    parts = schemas["PlanParts"]["properties"]
-    assert {"rewrites", "needs_source", "spans_sessions", "period", "entities"} <= set(parts)
-    assert all(part["description"] for part in parts.values())
-
-
 def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:
     answer = ana.post("/v1/spaces/ana/ask", json=ASKED).json()
     assert "1,450" in answer["text"]
@@ -162,12 +154,6 @@ def test_cards_come_in_pages(ana: httpx.Client) -> None:
     assert pages == whole
 
 
-def test_the_stats_count_a_space(ana: httpx.Client) -> None:
-    stats = ana.get("/v1/spaces/ana").json()
-    assert stats["space"] == "ana"
-    assert stats["sessions"]["stored"] >= 3
-
-
 def test_forgetting_shows_first_what_would_go(server: Running) -> None:
     with server.client(server.key("gone")) as client:
         client.post("/v1/spaces/gone/sessions?wait=true", json=BIKE)
@@ -183,16 +169,6 @@ def test_forgetting_shows_first_what_would_go(server: Running) -> None:
         assert (entry["actor"].partition(":")[0], entry["verb"]) == ("key", "forget")
         assert client.get("/v1/spaces/gone/sessions/bike").status_code == 404
         assert client.get("/v1/spaces/gone/cards").json() == []
-
-
-def test_a_single_card_and_a_subject_can_be_forgotten(server: Running) -> None:
-    with server.client(server.key("some")) as client:
-        client.post("/v1/spaces/some/sessions?wait=true", json=BIKE)
-        first, *_ = client.get("/v1/spaces/some/cards").json()
-        gone = client.post("/v1/spaces/some/forget", json={"card": first["id"]}).json()
-        assert gone["forgotten"]["cards"] == 1
-        client.post("/v1/spaces/some/forget", json={"subject": "User"})
-        assert client.get("/v1/spaces/some/cards").json() == []
 
 
 def test_a_turn_and_a_period_can_be_forgotten_with_proof(server: Running) -> None:
@@ -215,8 +191,8 @@ def test_a_turn_and_a_period_can_be_forgotten_with_proof(server: Running) -> Non
 
 
 def test_forget_takes_exactly_one_target(ana: httpx.Client) -> None:
-    for nothing in ({}, {"card": "a", "session": "b"}):
-        assert ana.post("/v1/spaces/ana/forget", json=nothing).status_code == 422
+    for wrong in ({}, {"card": "a", "session": "b"}, {"cards": "a"}, {"since": "soon"}):
+        assert ana.post("/v1/spaces/ana/forget", json=wrong).status_code == 422
 
 
 def test_a_space_can_be_erased_and_begun_again(server: Running) -> None:
@@ -344,10 +320,9 @@ def test_the_pages_and_the_description_need_no_key(server: Running) -> None:
             if "requestBody" in operation
         ]
         for body in bodies:
-            shape = body["oneOf"][0] if "oneOf" in body else body
-            if "$ref" in shape:  # the bodies of chats are described in place
-                shape = described["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
-            assert shape["examples"], shape
+            if "$ref" in body:  # the bodies of chats are described in place
+                body = described["components"]["schemas"][body["$ref"].rpartition("/")[2]]
+            assert body["examples"], body
 
 
 def test_metrics_can_be_read_by_prometheus(server: Running, ana: httpx.Client) -> None:
@@ -443,13 +418,3 @@ def test_a_session_may_be_messages_or_a_bare_list(server: Running) -> None:
             assert "Kiwi" in done.json()["cards"][0]["fact"]
         wrong = client.post("/v1/spaces/wrong/sessions", json=[{"role": "bird", "text": "Tweet"}])
         assert wrong.json()["detail"].startswith("body.messages.0.role: ")
-
-
-def test_operations_have_readable_ids(server: Running) -> None:
-    with server.owner() as client:
-        paths = client.get("/openapi.json").json()["paths"]
-    ids = [operation["operationId"] for each in paths.values() for operation in each.values()]
-    assert len(set(ids)) == len(ids)
-    assert {"remember", "append", "recall", "ask", "forget", "list_cards", "list_spaces"} <= set(
-        ids
-    )

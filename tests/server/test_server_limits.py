@@ -96,31 +96,31 @@ def test_an_endless_body_is_cut_off(client: httpx.Client) -> None:
     assert answer.status_code == 413
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b'"text"',
-        b'{"question": 5}',
-        b'{"question": ""}',
-        b'{"question": "x", "more": 1}',
-        b'{"question": "x", "at": "tomorrow"}',
-        b'{"question": "x", "at": 1e400}',
-        b'{"question": "x", "at": NaN}',
-        b'{"question": "\xff"}',
-        b"[" * 5000,
-    ],
-)
-def test_malformed_requests_get_a_problem_with_a_4xx_status(
-    client: httpx.Client, body: bytes
-) -> None:
-    headers = {"content-type": "application/json"}
-    answer = client.post("/v1/spaces/ana/recall", content=body, headers=headers)
-    assert answer.status_code in (400, 422)
-    assert answer.headers["content-type"] == "application/problem+json"
+JSON = {"content-type": "application/json"}
+MALFORMED: list[tuple[bytes, dict[str, str], str]] = [
+    (b"", JSON, "body: this is required."),
+    (b"{", JSON, "JSON"),
+    (b"[]", JSON, "send a JSON object"),
+    (b"null", JSON, "send a JSON object"),
+    (b'"text"', JSON, "send a JSON object"),
+    (b'{"question": "x"}', {"content-type": "text/plain"}, "Content-Type: application/json"),
+    (b'{"question": 5}', JSON, "body.question: "),
+    (b'{"question": ""}', JSON, "The question is empty"),
+    (b'{"question": "x", "more": 1}', JSON, "body.more: there is no such field."),
+    (b'{"question": "x", "at": "tomorrow"}', JSON, "'tomorrow' is not a time"),
+    (b'{"question": "x", "at": 1e400}', JSON, ""),
+    (b'{"question": "x", "at": NaN}', JSON, ""),
+    (b'{"question": "\xff"}', JSON, ""),
+    (b"[" * 5000, JSON, ""),
+]
+
+
+def test_malformed_requests_get_a_problem_that_says_what_is_wrong(client: httpx.Client) -> None:
+    for body, headers, says in MALFORMED:
+        answer = client.post("/v1/spaces/ana/recall", content=body, headers=headers)
+        assert answer.status_code in (400, 422), body
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert says in answer.json()["detail"], body
 
 
 def connected(server: Running) -> socket.socket:

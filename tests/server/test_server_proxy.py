@@ -322,10 +322,6 @@ def test_a_wrong_key_is_an_authentication_error(proxy: Proxy) -> None:
         say(proxy.client(proxy.server.key("mine"), **{"X-JustMem-Space": "yours"}), "hello")
 
 
-def test_models_pass_through(proxy: Proxy) -> None:
-    assert [m.id for m in proxy.client(proxy.server.key("x")).models.list()] == ["m"]
-
-
 def test_without_an_upstream_the_error_names_the_setting(tmp_path: Path) -> None:
     with serve(tmp_path / "s") as running:
         client = Proxy(running, Served("", [])).client(running.key("x"))

@@ -51,6 +51,17 @@ _PRIVATE: Mapping[type[JustMemError], str] = {
     "disk: see its log.",
     errors.StoreError: "The store of this space cannot be used: see the log.",
 }
+# Pydantic's words for the commonest mistakes are about Python.
+_MISTAKES = {
+    "model_attributes_type": "send a JSON object, with the header Content-Type: application/json",
+    "dict_type": "send a JSON object, with the header Content-Type: application/json",
+    "extra_forbidden": "there is no such field",
+    "missing": "this is required",
+}
+_PLAIN = {
+    "Not Found": "There is nothing at this path. /openapi.json lists the routes.",
+    "Method Not Allowed": "This path does not allow this method. /openapi.json lists the routes.",
+}
 # Clients of the chat protocols look for an `error` object.
 _CHAT = ("/v1/chat", "/v1/models", "/v1/responses", "/v1/messages")
 
@@ -106,12 +117,10 @@ def _described(error: Exception) -> tuple[str, int, str, dict[str, str]]:
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        return "input-error", 422, f"{place}: {first['msg']}.", {}
+        return "input-error", 422, f"{place}: {_MISTAKES.get(first['type'], first['msg'])}.", {}
     if isinstance(error, HTTPException):
         name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-        detail = error.detail
-        if detail == "Not Found":
-            detail = "There is nothing at this path. /openapi.json lists the routes."
+        detail = _PLAIN.get(error.detail, error.detail)
         return name, error.status_code, detail, dict(error.headers or {})
     log.error("unforeseen %s", type(error).__name__, exc_info=error)
     return "internal-error", 500, "Something went wrong in the server: see its log.", {}

@@ -41,7 +41,7 @@ export function askView({ space, signal, fail }) {
   const form = h("form", { class: "ask", submit },
     field("Question, or a remark you would like a reply to", question),
     h("div", { class: "send" }, h("button", { class: "main" }, "Ask"),
-      h("details", {}, h("summary", {}, "When, and by whom"),
+      h("details", {}, h("summary", {}, "Time and speaker"),
         h("div", { class: "filters" },
           field("Asked at", at, "Default: now. Later sessions are left out."),
           field("Speaker", speaker, "Who asks: “my” refers to them. Default: the person most cards are about.")))));

@@ -60,7 +60,7 @@ class Tools:
     key or a header names the space."""
 
     def __init__(self, server: Server, space: str | None = None) -> None:
-        self._server = server
+        self.server = server
         self._space = space
 
     @asynccontextmanager
@@ -84,22 +84,11 @@ class Tools:
     def _caller(self, context: Call) -> SpaceAccess:
         if self._space is not None:
             key = OWNER.model_copy(update={"name": _client(context)})
-            return SpaceAccess(self._server, key, self._space)
+            return SpaceAccess(self.server, key, self._space)
         request: Any = context.request_context.request
         key = request.scope[KEY]
         space = space_for(key, request.headers.get("x-justmem-space"))
-        return SpaceAccess(self._server, key, space)
-
-    async def recalled(self, context: Call, question: str, **options: Any) -> RecallResult:
-        async with self.memory(context) as memory:
-            found = await memory.recall(question, **options)
-        self._server.metrics.receipt(found.receipt)
-        return RecallResult(
-            access=found.access.value,
-            cards=card_lines(found.cards, found.earlier),
-            sources=[conversation(source) for source in found.sources],
-            tokens=found.receipt.tokens,
-        )
+        return SpaceAccess(self.server, key, space)
 
     # ------------------------------------------------------------ read
 
@@ -125,7 +114,15 @@ class Tools:
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
-        return await self.recalled(context, question, at=at, plan=plan, **filters)
+        async with self.memory(context) as memory:
+            found = await memory.recall(question, at=at, plan=plan, **filters)
+        self.server.metrics.receipt(found.receipt)
+        return RecallResult(
+            access=found.access.value,
+            cards=card_lines(found.cards, found.earlier),
+            sources=[conversation(source) for source in found.sources],
+            tokens=found.receipt.tokens,
+        )
 
     async def ask(
         self,
@@ -142,7 +139,7 @@ class Tools:
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
         async with self.memory(context) as memory:
             answer = await memory.ask(question, at=at, plan=plan)
-        self._server.metrics.receipt(answer.receipt)
+        self.server.metrics.receipt(answer.receipt)
         return AskResult(
             answer=answer.text,
             sufficient=answer.sufficient,
