@@ -417,4 +417,4 @@ def test_a_session_may_be_messages_or_a_bare_list(server: Running) -> None:
             assert done.status_code == 200, done.text
             assert "Kiwi" in done.json()["cards"][0]["fact"]
         wrong = client.post("/v1/spaces/wrong/sessions", json=[{"role": "bird", "text": "Tweet"}])
-        assert wrong.json()["detail"].startswith("body.messages.0.role: ")
+        assert wrong.json()["detail"].startswith("Turn 1: the role 'bird' is unknown")

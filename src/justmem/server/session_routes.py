@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field, model_validator
@@ -35,21 +35,15 @@ router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions and notes"])
 # ---------------------------------------------------------------- remember and append
 
 
-class TurnIn(BaseModel):
-    """One utterance: `text` (or `content`), by a `speaker` (or `name`) or in a `role`. Other fields
-    of chat messages are ignored."""
-
-    role: Literal["user", "assistant", "system", "developer", "tool", "function"] | None = None
-    speaker: str | None = None
-    name: str | None = None
-    text: str | None = None
-    content: str | list[dict[str, Any]] | None = None
-    at: Time | None = None
-    key: str | None = Field(None, description="Your own key. A turn is added once under it.")
-    forgotten: bool | None = Field(None, description="The words were forgotten: none are given.")
-
-
-Turns = Annotated[list[TurnIn], Field(max_length=10_000)]
+Turns = Annotated[
+    list[dict[str, Any]],
+    Field(
+        max_length=10_000,
+        description="Each has a `text` (or `content`), and a `speaker` (or `name`) or a `role`. It "
+        "may have an `at`, and a `key`: a turn is added once under it. Other fields of chat "
+        "messages are ignored.",
+    ),
+]
 
 
 class SessionIn(Body):

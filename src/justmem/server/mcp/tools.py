@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from justmem.domain import Card
 from justmem.errors import JustMemError
@@ -47,12 +47,6 @@ _WAIT = 20.0  # seconds that `remember` waits for the cards
 Call = Context[Any, Any]
 When = Annotated[str | None, Field(description="As 2024-05-20T14:30. Default: now.")]
 Labels = dict[str, str] | None
-
-
-class TurnIn(BaseModel):
-    text: str
-    role: Literal["user", "assistant"] = "user"
-    speaker: str | None = None
 
 
 class Tools:
@@ -168,7 +162,10 @@ class Tools:
         self,
         context: Call,
         text: Annotated[str | None, Field(description="In the user's words.")] = None,
-        turns: Annotated[list[TurnIn] | None, Field(description="Or a conversation.")] = None,
+        turns: Annotated[
+            list[dict[str, str]] | None,
+            Field(description="Or a conversation: each {text, role: user or assistant, speaker}."),
+        ] = None,
         at: When = None,
         session: Annotated[str | None, Field(description="An id. Replaces its session.")] = None,
         append: Annotated[bool, Field(description="Add to the session instead.")] = False,
@@ -185,7 +182,7 @@ class Tools:
                 async with access.memory() as memory:
                     (done,) = await memory.rebuild(session)
             else:
-                given = text or [turn.model_dump(exclude_none=True) for turn in turns or ()]
+                given = text or [{"role": "user", **turn} for turn in turns or ()]
                 done = await access.remember(given, id=session, at=at, append=append, wait=_WAIT)
         return RememberResult(
             session=done.session_id,
@@ -301,11 +298,8 @@ def _defined(work: Callable[..., Any], *, reads: bool = False, repeats: bool = F
     if work.__name__ == "ask":
         for each in tool.parameters["properties"].values():
             each.pop("description", None)  # recall has the same ones
-    output = _slim(tool.fn_metadata.output_schema or {})
-    output.pop("required", None)
-    for each in output["properties"].values():
-        each.pop("items", None)
-    tool.fn_metadata.output_schema = output
+    tool.fn_metadata.output_schema = _slim(tool.fn_metadata.output_schema)
+    tool.fn_metadata.output_schema.pop("required")
     return tool
 
 
@@ -316,13 +310,6 @@ def _slim(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     dropped = {"title", "default"} if isinstance(schema.get("title"), str) else set()
-    if "properties" in schema:
-        dropped.add("description")  # of a whole object: its docstring
-    if schema.get("additionalProperties") == {"type": "string"}:
-        dropped.add("additionalProperties")
     kept = {name: _slim(each) for name, each in schema.items() if name not in dropped}
-    options = kept.get("anyOf", [])
-    if {"type": "null"} in options and len(options) == 2:
-        kept |= next(each for each in options if each != {"type": "null"})
-        del kept["anyOf"]
-    return kept
+    options = [each for each in kept.pop("anyOf", []) if each != {"type": "null"}]
+    return kept | options[0] if options else kept
