@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from justmem.budget import Tally
-from justmem.domain import Receipt
+from justmem.domain import Evidence, Receipt
 from justmem.errors import (
     BudgetExceeded,
     InputError,
@@ -65,7 +65,7 @@ class Chat:
         self.server = self.access.server
         self.exchange = exchange_of(self.body)
         # A step of a tool loop may name only the response that it continues.
-        earlier = (self.access.space, self.body.get("previous_response_id"))
+        earlier = (self.access.space, str(self.body.get("previous_response_id")))
         self.question = self.exchange.question or self.upstream.questions.get(earlier, "")
 
     async def response(self) -> Response:
@@ -94,43 +94,46 @@ class Chat:
                 reply = await self._stream(answer)
                 await self._end(answer, reply, estimate)
             else:
-                replied = await self.upstream.read(answer)
+                content = await self.upstream.read(answer)
                 reply = Reply(complete=True)
-                reply.read(replied)
+                reply.read(content)
                 await self._end(answer, reply, estimate)
-                headers = self._headers(answer)
-                self._answer(Response(replied, answer.status_code, headers))
+                self._answer(Response(content, answer.status_code, self._headers(answer)))
 
     # ------------------------------------------------------------ before
 
     async def _content_with_note(self) -> bytes:
         """The body to forward, byte for byte as it came if memory adds nothing."""
-        if self.question:
-            started = time.perf_counter()
-            try:
-                async with asyncio.timeout(_MEMORY_SECONDS), self.access.memory() as memory:
-                    evidence = await memory.recall(self.question)
-            except NotInMemory:  # nothing has been said yet
-                pass
-            except (JustMemError, TimeoutError) as error:
-                self._failed("not recalled", error)
-            else:
-                self.server.metrics.receipt(evidence.receipt)
-                limit = self.server.serving.note_tokens
-                note = prompt_block(evidence, limit, mark=_mark(self.question))
-                self.receipt = {
-                    "access": evidence.access.value,
-                    "cards": note.cards,
-                    "sources": note.sources,
-                    "tokens": note.tokens,
-                    "model_tokens": evidence.receipt.tokens,
-                    "history_tokens": evidence.receipt.history_tokens,
-                    "ms": round((time.perf_counter() - started) * 1000),
-                }
-                if note.text:
-                    self.format.add_note(self.body, note.text)
-                    return json.dumps(self.body).encode()
+        started = time.perf_counter()
+        evidence = await self._recalled() if self.question else None
+        if evidence is not None:
+            limit = self.server.serving.note_tokens
+            note = prompt_block(evidence, limit, mark=_mark(self.question))
+            self.receipt = {
+                "access": evidence.access.value,
+                "cards": note.cards,
+                "sources": note.sources,
+                "tokens": note.tokens,
+                "model_tokens": evidence.receipt.tokens,
+                "history_tokens": evidence.receipt.history_tokens,
+                "ms": round((time.perf_counter() - started) * 1000),
+            }
+            if note.text:
+                self.format.add_note(self.body, note.text)
+                return json.dumps(self.body).encode()
         return await self.request.body()
+
+    async def _recalled(self) -> Evidence | None:
+        try:
+            async with asyncio.timeout(_MEMORY_SECONDS), self.access.memory() as memory:
+                evidence = await memory.recall(self.question)
+        except NotInMemory:  # nothing has been said yet
+            return None
+        except (JustMemError, TimeoutError) as error:
+            self._failed("not recalled", error)
+            return None
+        self.server.metrics.receipt(evidence.receipt)
+        return evidence
 
     @asynccontextmanager
     async def _reserved(self, estimate: Estimate) -> AsyncIterator[None]:
