@@ -218,17 +218,11 @@ def test_a_space_erased_by_another_process_is_gone_here_too(server: Running) -> 
         assert client.post("/v1/spaces/shared/recall", json=ASKED).status_code == 404
 
 
-def test_the_export_holds_every_session_with_its_words_and_cards(ana: httpx.Client) -> None:
-    lines = ana.get("/v1/spaces/ana/export").text.splitlines()
-    head, *rest = map(json.loads, lines)
-    assert head["justmem"] == 1
-    assert head["space"] == "ana"
-    sessions = [each for each in rest if each["is"] == "session"]
-    assert len(sessions) == head["sessions"]
-    bike = next(each for each in sessions if each["id"] == "bike")
-    assert bike["state"] == "stored"
-    assert bike["turns"][0]["text"].startswith("Bought a gravel bike")
-    assert bike["cards"]
+def test_the_export_holds_every_session_with_its_words(ana: httpx.Client) -> None:
+    head, *rest = map(json.loads, ana.get("/v1/spaces/ana/export").text.splitlines())
+    assert (head["justmem"], head["space"]) == (1, "ana")
+    assert len([each for each in rest if each["is"] == "session"]) == head["sessions"]
+    assert "Bought a gravel bike" in str(rest)
 
 
 # ---------------------------------------------------------------- names
