@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import sqrt
 from statistics import fmean
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,20 +40,6 @@ def _schema(name: str, kind: str, *values: object) -> dict[str, object]:
 
 
 _VERDICT = _schema("verdict", "string", "correct", "wrong")
-
-
-class Judging(Protocol):
-    name: str
-    instruction: str
-
-    async def judge(self, case: Case, response: str, *, sample: int) -> Verdict: ...
-
-
-def judges(benchmark: str, model: KeptModel) -> list[Judging]:
-    """The first decides the accuracy."""
-    if benchmark in beam.SIZES:
-        return [RubricJudge(model)]
-    return [Judge(model, benchmark, "strict"), Judge(model, benchmark, "lenient")]
 
 
 class Judge:
@@ -250,3 +236,13 @@ def ordering(events: Sequence[str], told: Sequence[str]) -> float:
     if not below:  # one event, or nothing in common: all or nothing
         return float(list(events) == list(told))
     return float((np.sum(first * second) / below + 1) / 2)
+
+
+Judging = Judge | RubricJudge
+
+
+def judges(benchmark: str, model: KeptModel) -> list[Judging]:
+    """The first decides the accuracy."""
+    if benchmark in beam.SIZES:
+        return [RubricJudge(model)]
+    return [Judge(model, benchmark, "strict"), Judge(model, benchmark, "lenient")]
