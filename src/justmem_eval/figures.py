@@ -93,3 +93,13 @@ def filled(text: str, figures: Mapping[str, Published]) -> str:
         return f"{match[1]}{figures[name].value:,.{places}f}"
 
     return _MARKED.sub(one, text)
+
+
+def changed(before: str, after: str) -> list[str]:
+    """Each figure whose number is another one, for docs/HISTORY.md."""
+    marks = zip(_MARKED.finditer(before), _MARKED.finditer(after), strict=True)
+    return [
+        f"{old['name']}: {old['number']} -> {new['number']}"
+        for old, new in marks
+        if old["number"] != new["number"]
+    ]

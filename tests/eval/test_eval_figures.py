@@ -78,3 +78,4 @@ def test_a_run_enters_its_figures_and_documents_are_filled(data: Path, tmp_path:
     result = CliRunner().invoke(app, ["fill", str(document), "--figures", str(path)])
     assert result.exit_code == 0, result.output
     assert document.read_text() == f"<!-- figure: {name} -->{found.value:.2f}\n"
+    assert f"{name}: 0.00 -> {found.value:.2f}" in result.output

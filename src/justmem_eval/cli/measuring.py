@@ -137,7 +137,11 @@ def fill(
     documents: Annotated[list[Path], typer.Argument(help="Documents with marked figures.")],
     figures_file: Annotated[Path, typer.Option("--figures", help="The file of figures.")],
 ) -> None:
-    """Write the published figures into documents, at their marks."""
+    """Write the published figures into documents, at their marks, and list what changes."""
     found = figures.read(figures_file)
     for path in documents:
-        path.write_text(figures.filled(path.read_text("utf-8"), found), "utf-8")
+        before = path.read_text("utf-8")
+        after = figures.filled(before, found)
+        path.write_text(after, "utf-8")
+        for line in figures.changed(before, after):
+            typer.echo(f"{path}: {line}")
