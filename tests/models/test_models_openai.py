@@ -129,13 +129,6 @@ async def test_missing_or_absurd_usage_is_counted_here_and_marked(usage: Any):
     assert call.cached == 0
 
 
-async def test_one_missing_count_leaves_the_other_as_given():
-    with serve_openai([chat_body("{}", usage={"prompt_tokens": 33})]) as server:
-        call = (await ask(server)).call
-    assert call.tokens_in == 33
-    assert call.estimated
-
-
 async def test_more_cached_tokens_than_tokens_are_not_believed():
     usage = {
         "prompt_tokens": 10,
@@ -150,18 +143,11 @@ async def test_more_cached_tokens_than_tokens_are_not_believed():
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-async def test_passing_failures_are_tried_again(status: int):
+async def test_passing_failures_are_tried_again_after_growing_pauses(status: int):
     naps = Naps()
-    with serve_openai([Respond(error_body("busy"), status=status), REPLY]) as server:
+    with serve_openai([Respond(error_body("busy"), status=status)] * 3 + [REPLY]) as server:
         completion = await ask(server, sleep=naps)
-    assert completion.call.attempts == 2
-    assert 0.25 <= naps.taken[0] <= 0.5
-
-
-async def test_the_pauses_grow():
-    naps = Naps()
-    with serve_openai([Respond(status=500)] * 3 + [REPLY]) as server:
-        await ask(server, sleep=naps)
+    assert completion.call.attempts == 4
     first, second, third = naps.taken
     assert 0.25 <= first <= 0.5 <= second <= 1.0 <= third <= 2.0
 
@@ -398,18 +384,12 @@ async def test_the_key_appears_nowhere(caplog: pytest.LogCaptureFixture):
 async def test_the_environment_is_not_read_behind_our_back(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-environment")
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-x")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-x")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Stray: yes\nAuthorization: Bearer stray")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with pytest.raises(InvalidSetting, match="needs an API key"):
         OpenAIModel("gpt-4.1-mini")
     with serve_openai([REPLY]) as server:
         await ask(server, api_key=None)
-    headers = server.requests[0].headers
-    assert "authorization" not in headers
-    assert not {"openai-organization", "openai-project", "x-stray"} & set(headers)
+    assert "authorization" not in server.requests[0].headers
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://h:x/v1"])

