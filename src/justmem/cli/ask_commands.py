@@ -144,7 +144,7 @@ def demo(
 async def _demo(settings: Settings) -> list[Answer]:
     history = json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
     answers = []
-    async with await open_memory(settings, report=show_download()) as memory:
+    async with await open_memory(settings, report=show_download) as memory:
         done = await memory.remember_many(history["sessions"])
         turns = sum(len(session["turns"]) for session in history["sessions"])
         cards = sum(len(each.cards) for each in done)

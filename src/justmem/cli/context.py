@@ -90,7 +90,7 @@ def with_memory(work: Callable[[AsyncMemory], Awaitable[T]], *, create: bool = F
     from justmem.config.opening import open_memory
 
     async def run(found: Settings) -> T:
-        async with await open_memory(found, create=create, report=show_download()) as memory:
+        async with await open_memory(found, create=create, report=show_download) as memory:
             return await work(memory)
 
     return _run(run)

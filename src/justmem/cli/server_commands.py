@@ -72,7 +72,7 @@ def serve(
     if keys is not None and not keys.all():
         say("Every request is refused until there is a key: `justmem keys add`.", "yellow")
     _log(logging.INFO)
-    server = Server(found, clock=now, keys=keys, report=show_download())
+    server = Server(found, clock=now, keys=keys, report=show_download)
     try:
         run(server)
     except OSError as error:
@@ -92,7 +92,7 @@ def mcp() -> None:
     _log(logging.WARNING)
 
     async def served() -> None:
-        server = Server(found, clock=now, keys=None, report=show_download())
+        server = Server(found, clock=now, keys=None, report=show_download)
         await serve_stdio(server, found.space)
 
     asyncio.run(served())
@@ -229,7 +229,7 @@ def work(
     takes the session over.
     """
     place = postgres_storage()
-    parts = build_parts(settings_of("worker"), report=show_download())
+    parts = build_parts(settings_of("worker"), report=show_download)
     done = asyncio.run(_work(place, parts, once=once, pause=pause))
     say(f"{amount(done, 'session')} done.")
 

@@ -72,18 +72,8 @@ def say(text: object, colour: str | None = None) -> None:
     typer.secho(plain(text), fg=colour, err=True)
 
 
-def show_download() -> Callable[[str, int, int], None]:
-    """Prints the progress of a download: at the start and at each tenth."""
-    shown: dict[str, int] = {}
-
-    def report(name: str, done: int, total: int) -> None:
-        tenth = 10 * done // total if total else 0
-        if shown.get(name, -1) < tenth:
-            verb = "Fetching" if name not in shown else "        "
-            shown[name] = tenth
-            say(f"{verb} {name}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB")
-
-    return report
+def show_download(name: str, size: int) -> None:
+    say(f"Downloading {name}: {size / 1e6:,.0f} MB")
 
 
 def show(value: Any, render: Callable[[Any], Any] = str) -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from justmem.ports import Embedder, LanguageModel, Reranker
 
 Part = Literal["model", "embedder", "reranker", "redaction"]
-# The name of the download, its bytes so far, its bytes in total.
-Report = Callable[[str, int, int], None]
+# Called with the name and the bytes of a download that begins.
+Report = Callable[[str, int], None]
 
 _FORMS: dict[Part, tuple[str, ...]] = {
     "model": ("rules", "openai:NAME", "openai:NAME@URL"),

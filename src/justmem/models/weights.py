@@ -27,8 +27,8 @@ from justmem.domain import Value
 from justmem.errors import InvalidSetting, WeightsUnavailable
 from justmem.runtime.addresses import shown_url
 
-# The name of the download, its bytes so far, its bytes in total.
-Report = Callable[[str, int, int], None]
+# Called with the name and the bytes of a download that begins.
+Report = Callable[[str, int], None]
 
 Use = Literal["embed", "rerank", "chat"]
 
@@ -142,10 +142,8 @@ def ensure(
     for origin in (*mirrors, *model.source):
         try:
             if report:
-                report(model.name, 0, origin.bytes)
+                report(model.name, origin.bytes)
             _install(model, origin, target)
-            if report:
-                report(model.name, origin.bytes, origin.bytes)
             return target
         except _Failed as failed:
             failures.append(f"from {origin}: {failed}")
