@@ -58,7 +58,8 @@ def test_a_bare_list_of_messages_is_one_session_dated_by_the_caller(tmp_path: Pa
 
 
 def test_a_message_per_line_is_one_session(tmp_path: Path) -> None:
-    log = lines({"speaker": "Ana", "text": "Hi"}, {"speaker": "Bo", "text": "Ho"})
+    # A line separator of Unicode inside a text ends no line.
+    log = '{"speaker": "Ana", "text": "Hi\u2028there"}\r\n{"speaker": "Bo", "text": "Ho"}\n'
 
     found = read(written(tmp_path / "log.jsonl", log), at="2024-05-20")
 

@@ -69,7 +69,7 @@ class Event:
 
 def _turns(transcript: str) -> Iterator[dict[str, str]]:
     """From JSON Lines of Claude Code (`message`) or Codex (`payload`)."""
-    for number, line in enumerate(transcript.splitlines()):
+    for number, line in enumerate(transcript.split("\n")):
         try:
             row = json.loads(line)
         except ValueError:

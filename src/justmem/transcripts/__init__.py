@@ -148,7 +148,7 @@ def _conversations(text: str, name: str, found: Reading) -> Conversations:
             return [("", session) for session in whatsapp.read(text, found.skipped)]
         if text.lstrip()[0] not in "{[":
             return [("", session) for session in markdown.read(text)]
-        lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        lines = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
         if len(lines) < 2 or lines[0][1][-1] not in "}]":
             raise InvalidFile(f"{name} is not JSON ({error}). {_EXPECTED}") from None
         return _joined(_lines(lines, name, found))
