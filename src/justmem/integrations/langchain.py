@@ -15,7 +15,6 @@ from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
 from pydantic import ConfigDict, Field
 
-from justmem.domain import dump
 from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn, wait
 
 
@@ -111,7 +110,7 @@ class JustMemRetriever(BaseRetriever):
     ) -> list[Document]:
         found = await self.memory.evidence(query, limit=given.get("k", self.k))
         return [
-            Document(id=card.id, page_content=card.text, metadata=dump(card))
+            Document(id=card.id, page_content=card.text, metadata=card.model_dump(mode="json"))
             for card in (found.cards if found else ())
         ]
 
