@@ -69,7 +69,10 @@ class ModelExtractor:
         notes: list[str] = []
         drafts: list[Draft] = []
         # What reads or counts much text does so in threads: others of this event loop do not wait.
-        context, new = _context(session, after)
+        start = context_start(session, after)
+        read = [(n, turn) for n, turn in session.user_side if n > start]
+        context = [(n, turn) for n, turn in read if n <= after]
+        new = read[len(context) :]
         pieces = await asyncio.to_thread(lambda: deque(split(new, self._room())))
         if len(pieces) > 1:
             notes.append(f"the session is long: read in {len(pieces)} pieces")
@@ -112,13 +115,6 @@ class RulesExtractor:
         return Extraction(cards=new_cards(cards, cut, after))
 
 
-def _context(session: Session, after: int) -> tuple[list[Numbered], list[Numbered]]:
-    """Of the turns that cards are made from: the last few earlier ones, and the new ones."""
-    start = context_start(session, after)
-    read = [(n, turn) for n, turn in session.user_side if n > start]
-    return [each for each in read if each[0] <= after], [each for each in read if each[0] > after]
-
-
 def extraction_prompt(
     session: Session, piece: Sequence[Numbered], context: Sequence[Numbered] = ()
 ) -> Prompt:
@@ -139,15 +135,12 @@ def extraction_prompt(
 
 def _numbered_lines(turns: Sequence[Numbered], session: Session) -> str:
     """With the day of a turn that was added on a later day."""
-    return "\n".join(
-        f"{n} {_later_day(t, session)}{one_line(t.speaker)}: {one_line(t.text)}" for n, t in turns
-    )
-
-
-def _later_day(turn: Turn, session: Session) -> str:
-    if turn.at is None or turn.at.date() == session.at.date():
-        return ""
-    return f"({turn.at:%A %Y-%m-%d}) "
+    lines = []
+    for number, turn in turns:
+        later = turn.at is not None and turn.at.date() != session.at.date()
+        day = f"({turn.at:%A %Y-%m-%d}) " if later else ""
+        lines.append(f"{number} {day}{one_line(turn.speaker)}: {one_line(turn.text)}")
+    return "\n".join(lines)
 
 
 def _unread(piece: Sequence[Numbered], drafts: Sequence[Draft]) -> list[Numbered]:
@@ -162,28 +155,20 @@ def split(turns: Sequence[Numbered], room: int) -> Iterator[list[Numbered]]:
     `room` by itself is cut inside."""
     piece: list[Numbered] = []
     used = 0
-    for number, part in _parts(turns, room):
-        size = tokens.count(part.text) + 6
-        if piece and used + size > room:
-            yield piece
-            piece, used = [], 0
-        piece.append((number, part))
-        used += size
+    for number, turn in turns:
+        length = len(turn.text) if turn.text.strip() else 0
+        whole = tokens.count(turn.text)
+        step = length if whole <= room else max(1, length * room // (whole + room))
+        for start in range(0, length, step or 1):
+            part = turn.model_copy(update={"text": turn.text[start : start + step]})
+            size = 6 + (whole if step == length else tokens.count(part.text))
+            if piece and used + size > room:
+                yield piece
+                piece, used = [], 0
+            piece.append((number, part))
+            used += size
     if piece:
         yield piece
-
-
-def _parts(turns: Sequence[Numbered], room: int) -> Iterator[Numbered]:
-    for number, turn in turns:
-        if not turn.text.strip():
-            continue
-        size = tokens.count(turn.text)
-        if size <= room:
-            yield number, turn
-            continue
-        step = max(1, len(turn.text) * room // (size + room))
-        for start in range(0, len(turn.text), step):
-            yield number, turn.model_copy(update={"text": turn.text[start : start + step]})
 
 
 # ---------------------------------------------------------------- the model's reply
