@@ -24,22 +24,6 @@ async def test_a_session_becomes_cards_with_their_turns(make: Make) -> None:
     assert (await memory.session("run")).turn(2).text == "Congratulations! How do your legs feel?"
 
 
-async def test_messages_dicts_and_our_own_type_are_all_sessions(make: Make) -> None:
-    memory = await make()
-    own = Session(
-        id="own",
-        at=datetime(2024, 1, 1),
-        turns=(Turn(speaker="Ana", text="I moved to Porto."), Turn(speaker="Ben", text="Wow!")),
-    )
-    await memory.remember(own)
-    await memory.remember(
-        {"id": "dict", "at": "2024-01-02", "turns": [{"speaker": "Ana", "text": "I like figs."}]}
-    )
-    await memory.remember([{"role": "user", "content": "I like plums."}], at="2024-01-03", id="msg")
-
-    assert [record.id for record in await memory.sessions()] == ["own", "dict", "msg"]
-
-
 async def test_the_extractor_sees_user_side_turns_only(make: Make) -> None:
     model = scripted(extract=extract_history)
     memory = await make(model)
@@ -274,27 +258,6 @@ async def test_dates_are_resolved_against_the_session_never_the_clock(make: Make
     [card] = (await memory.remember(RUN)).cards
     assert str(card.event_date) == "2024-03-10"
     assert card.said_at == datetime(2024, 3, 11, 18)
-
-
-async def test_a_forgotten_card_stays_forgotten_when_its_session_comes_again(make: Make) -> None:
-    memory = await make(scripted(extract=extract_history))
-    first, second = (await memory.remember(RUN)).cards
-    await memory.forget(card=first.id)
-
-    await memory.remember({**RUN, "at": "2024-03-11T19:00"})
-
-    assert [card.fact for card in await memory.cards()] == [second.fact]
-
-
-async def test_forgetting_a_session_a_subject_and_everything(make: Make) -> None:
-    memory = await make(scripted(extract=extract_history, plan=plan()))
-    await memory.remember_many(HISTORY)
-
-    assert (await memory.forget(session="run")).cards == 2
-    assert "run" not in {record.id for record in await memory.sessions()}
-    assert (await memory.forget(subject="user")).cards == 5
-    assert await memory.cards() == []
-    await memory.forget(everything=True)
 
 
 async def test_the_source_of_a_card_shows_its_words(make: Make) -> None:

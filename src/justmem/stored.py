@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from justmem import embed, forget
 from justmem.domain import (
@@ -253,9 +253,22 @@ class StoredMemory:
         verify = as_flag(verify, "verify")
         return await forget.forget(self._store, name, found, self._time(), verify=verify)
 
-    async def preview_forget(self, /, **target: Any) -> Preview:
-        """What `forget` with the same arguments would forget. Nothing changes."""
-        _, found = await forget.find(self._store, self.parts.language, Target(**target))
+    async def preview_forget(
+        self,
+        *,
+        card: str | None = None,
+        turn: str | None = None,
+        session: str | None = None,
+        subject: str | None = None,
+        key: str | None = None,
+        since: Day = None,
+        until: Day = None,
+        everything: bool = False,
+        turns: bool | None = None,
+    ) -> Preview:
+        """What `forget` would forget. Nothing changes."""
+        target = Target(card, turn, session, subject, key, since, until, everything, turns)
+        _, found = await forget.find(self._store, self.parts.language, target)
         return (await self._names()).shown(await forget.preview(self._store, found))
 
     async def expiring(self, *, at: When = None) -> Preview:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from justmem.domain import Checked, Entry
@@ -43,21 +42,14 @@ async def check(store: Store, last: str | None = None) -> Checked:
     """`last`: the hash of an entry, kept elsewhere. Without one, a log
     that was cut off at the end or written again from the start cannot be detected."""
     count, before, seen = 0, "", last is None
-    async for entry in _all(store):
-        if problem := _problem(entry, count + 1, before):
-            return Checked(entries=count, last=before, problem=problem)
-        count, before = entry.number, entry.hash
-        seen = seen or entry.hash == last
+    while page := await store.log(after=count, limit=_PAGE):
+        for entry in page:
+            if problem := _problem(entry, count + 1, before):
+                return Checked(entries=count, last=before, problem=problem)
+            count, before = entry.number, entry.hash
+            seen = seen or entry.hash == last
     problem = "" if seen else f"no entry has the hash {last}: entries were cut off or written anew"
     return Checked(entries=count, last=before, problem=problem)
-
-
-async def _all(store: Store) -> AsyncGenerator[Entry]:
-    after = 0
-    while page := await store.log(after=after, limit=_PAGE):
-        for entry in page:
-            yield entry
-        after = page[-1].number
 
 
 def _problem(entry: Entry, number: int, before: str) -> str:
