@@ -5,12 +5,12 @@ from datetime import datetime
 
 import pytest
 
-from justmem import Budget, Session, Turn
+from justmem import Budget, Session
 from justmem.domain import SessionState
 from justmem.errors import InvalidSession, ModelUnavailable
 from justmem.ports import Completion
 from justmem.testing import ScriptedModel
-from stories import BIKE, HISTORY, RUN, Make, extract_history, plan, scripted
+from stories import BIKE, RUN, Make, extract_history, scripted
 
 
 async def test_a_session_becomes_cards_with_their_turns(make: Make) -> None:
