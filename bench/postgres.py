@@ -122,7 +122,7 @@ async def run(options: argparse.Namespace, administrator: str, server: Server | 
         store = await filled(url, f"bench {cards}", cards)
         built = clock() - began
         took = await asked(store, options.rounds, clock)
-        size = (await store.stats()).bytes
+        size = (await store.metadata()).stats.bytes
         sessions = len(await store.sessions())
         await store.close()
         storing = built / sessions

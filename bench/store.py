@@ -35,8 +35,7 @@ import numpy as np
 
 from justmem.domain import Card, Passage, Session, SessionState, Turn, card_id
 from justmem.ports import Derived, SearchLimits, StoredSession, Vectors, View
-from justmem.store.sqlite import open_store
-from justmem.store.store import SqlStore
+from justmem.store.sqlite import SqliteStore, open_store
 
 CARDS_A_SESSION = 14
 TIMED, BATCH = 50, 200  # sessions
@@ -149,7 +148,8 @@ async def build(folder: Path, cards: int, writer: Writer) -> float:
     for session, derived in sessions:
         began = process_time()
         await store.keep(session)
-        await store.settle(session, derived)
+        (whole,) = await store.read([session.id])
+        await store.settle(whole, derived)
         took.append(process_time() - began)
     await store.close()
     return median(took)
@@ -174,7 +174,7 @@ async def search(folder: Path, cards: int, writer: Writer, rounds: int) -> tuple
     return median(ours), median(theirs)
 
 
-async def _ask(store: SqlStore, view: View) -> None:
+async def _ask(store: SqliteStore, view: View) -> None:
     await store.find([view], REACH)
 
 

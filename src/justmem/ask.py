@@ -21,7 +21,7 @@ from justmem.errors import InputError
 from justmem.intake.redaction import Redaction
 from justmem.parts import Parts
 from justmem.plan import GivenPlan, PlanParts, check_plan, make_plan
-from justmem.ports import NO_FILTER, NOT_IN_MEMORY, Filter, Reply, Snapshot, Store
+from justmem.ports import NO_FILTER, NOT_IN_MEMORY, Filter, Reply, Snapshot, Store, texts_of
 from justmem.recover import MOST_PENDING, add_pending_turns, recover
 from justmem.retrieve import Retrieval
 from justmem.runtime.validation import LONG_QUESTION, SEGMENT, as_question, as_speaker, both_ends
@@ -222,7 +222,7 @@ class Asker:
 
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        found = await self._store.texts(list({one.session_id for one in held}))
+        found = await texts_of(self._store, list({one.session_id for one in held}))
         changed = {  # since the cards were read
             card.session_id
             for card in evidence.cards

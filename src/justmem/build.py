@@ -79,7 +79,7 @@ class Builder:
 
     async def append(self, turns: Session, notes: Sequence[str], *, cards: bool) -> Remembered:
         """Stores the turns in the session with the same id. Makes cards of them, or not."""
-        record = await self._store.append(turns.id, turns.turns, at=turns.at)
+        record = await self._store.keep(turns, append=True)
         if record.state.settled or not cards:
             return await self._as_stored(record, notes)
         async with self._alone(turns.id):
@@ -166,16 +166,17 @@ class Builder:
                 derived = await embed.derive(whole, extraction, self._parts, tally)
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe. Only the cards are missing, and `retry` makes them.
-            return await self._failed(session, str(error), tally)
+            return await self._failed(whole, str(error), tally)
         except (StoreError, InputError):
             raise
         except Exception as error:
             # Unforeseen. Without this entry a server would try again at each start.
             what = error if isinstance(error, JustMemError) else type(error).__name__
-            await self._failed(session, f"its cards could not be made: {what}", tally)
+            await self._failed(whole, f"its cards could not be made: {what}", tally)
             raise
         with tally.stage("store"):
-            await self._store.settle(session, derived)
+            if not await self._store.settle(whole, derived):
+                raise NotInMemory(f"Session {session.id!r} was changed while its cards were made.")
         return Remembered(
             session_id=session.id,
             state=derived.state,
@@ -184,10 +185,10 @@ class Builder:
             receipt=tally.receipt(),
         )
 
-    async def _failed(self, session: Session, reason: str, tally: Tally) -> Remembered:
-        await self._store.settle(session, Derived(SessionState.FAILED, reason))
+    async def _failed(self, whole: StoredSession, reason: str, tally: Tally) -> Remembered:
+        await self._store.settle(whole, Derived(SessionState.FAILED, reason))
         state, receipt = SessionState.FAILED, tally.receipt()
-        return Remembered(session_id=session.id, state=state, reason=reason, receipt=receipt)
+        return Remembered(session_id=whole.session.id, state=state, reason=reason, receipt=receipt)
 
     async def _extract(
         self, whole: StoredSession, tally: Tally, extractor: Extractor

@@ -23,7 +23,7 @@ from justmem.edits.notes import no_note
 from justmem.errors import InputError, NotForgotten, NotInMemory
 from justmem.intake.sessions import as_day
 from justmem.language import words
-from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in, session_in
+from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in, session_in, texts_of
 from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import as_subject, cards_about, named_waiting, places_naming
 from justmem.subjects.user_name import USER, read_names
@@ -81,7 +81,7 @@ async def find(store: Store, language: Language, target: Target) -> tuple[str, F
         return name, {"sessions": ids, "everything": target.everything}
     if kind == "key":
         key = as_text(target.key, "key")
-        if not await store.texts([NOTE + key]):
+        if not await texts_of(store, [NOTE + key]):
             raise no_note(key)
         return f"note {key}", {"sessions": [NOTE + key]}
     id = as_id(getattr(target, kind), kind)
@@ -136,7 +136,7 @@ async def _once_about(store: Store, subject: str) -> list[Card]:
 
 async def _turns_of(store: Store, cards: Sequence[Card]) -> list[Place]:
     """The turns that cards rest on, except for forgotten ones."""
-    sessions = await store.texts(list({card.session_id for card in cards}))
+    sessions = await texts_of(store, list({card.session_id for card in cards}))
     places = {(card.session_id, number) for card in cards for number in card.turns}
     return sorted(
         (id, number)

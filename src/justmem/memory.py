@@ -25,7 +25,7 @@ from justmem.errors import InputError, InvalidSession
 from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
 from justmem.parts import Parts
 from justmem.plan import GivenPlan
-from justmem.ports import Closes, Extractor, Store
+from justmem.ports import Closes, Extractor, Store, texts_of
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import as_count, as_flag, as_id, as_text, check_callable, describe
 from justmem.stored import StoredMemory
@@ -177,7 +177,7 @@ class AsyncMemory(StoredMemory):
         now = self._time()
         session = as_session(value, at=at, id=id, otherwise=now)
         if at is None and session.at == now and session.id != id_from_content(session):
-            known = await self._store.texts([session.id])
+            known = await texts_of(self._store, [session.id])
             if session.id in known:
                 session = session.model_copy(update={"at": known[session.id].at})
         return await self._redaction.session(session)

@@ -12,7 +12,7 @@ from justmem.budget import Tally
 from justmem.domain import Candidate, Evidence, Session, Source, Turn, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap
 from justmem.parts import Parts
-from justmem.ports import Filter, SearchLimits, Store, View
+from justmem.ports import Filter, SearchLimits, Store, View, texts_of
 from justmem.runtime import tokens
 from justmem.runtime.validation import both_ends
 
@@ -46,7 +46,7 @@ async def recover(
         else:
             hits = await _turns(store, views, found, where)
         best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
-        stored = (await store.texts(best)).values()
+        stored = (await texts_of(store, best)).values()
         spoken = [session for session in stored if _turns_of(session)]
         read = [_without_hidden(session, where) for session in spoken]
         room = _WHOLE if parts.profile.is_paper else parts.budget.source_tokens

@@ -42,6 +42,7 @@ from justmem.ports import (
     CardFilter,
     Store,
     session_in,
+    texts_of,
 )
 from justmem.runtime.process import Origin
 from justmem.runtime.tracing import traced
@@ -145,11 +146,11 @@ class StoredMemory:
         """The pending and failed sessions."""
         records = await self._store.sessions()
         ids = [record.id for record in records if not record.state.settled]
-        return list((await self._store.texts(ids)).values())
+        return list((await texts_of(self._store, ids)).values())
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports. They are never used as evidence."""
-        found = await self._store.whole_sessions([as_id(session_id, "session")])
+        found = await self._store.read([as_id(session_id, "session")])
         return [each for whole in found for each in whole.derived.quarantined]
 
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
@@ -283,7 +284,7 @@ class StoredMemory:
     # ------------------------------------------------------------ the whole space
 
     async def stats(self) -> Stats:
-        return await self._store.stats()
+        return (await self._store.metadata()).stats
 
     async def check(self) -> Health:
         """Reads the whole space and lists what is damaged. Changes nothing."""

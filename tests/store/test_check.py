@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from justmem.cli.app import app
 from justmem.errors import StoreDamaged
+from justmem.ports import texts_of
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
 from postgres import rows
@@ -35,14 +36,14 @@ DAMAGE = {
     "UPDATE {cards} SET turns = '9'": "names turns that do not exist",
     "UPDATE {cards} SET said_at = 'yesterday'": "is damaged",
     "UPDATE {cards} SET fact = 'likes coffee'": "the word index does not match the cards",
-    "UPDATE {cards} SET event_date = '2024' WHERE key = 1": "is damaged",
+    "UPDATE {cards} SET event_date = '2024' WHERE fact = 'likes tea'": "is damaged",
     "UPDATE {sessions} SET instant = 0": "its time or number of turns",
     "INSERT INTO {forgotten} SELECT space, '', id FROM {cards}": "were forgotten",
     "UPDATE {sessions} SET turns = 9": "its time or number of turns",
 }
 ONLY_SQLITE = {
     "UPDATE passages SET vector = zeroblob(length(vector))": "the passages have no sound vectors",
-    "UPDATE cards SET vector = substr(vector, 1, 5) WHERE key = 1": "are damaged",
+    "UPDATE cards SET vector = substr(vector, 1, 5) WHERE fact = 'likes tea'": "are damaged",
     "UPDATE cards SET terms = substr(terms, 1, 4)": "the word index does not match the cards",
     "CREATE TRIGGER spy AFTER DELETE ON turns BEGIN SELECT 1; END": "a trigger 'spy' that JustMem",
     "CREATE TABLE more (words TEXT)": "a table 'more' that JustMem did not make",
@@ -93,7 +94,7 @@ async def test_much_damage_is_told_in_short(store: SqlStore) -> None:
 async def test_other_words_are_refused_when_they_are_read(store: SqlStore) -> None:
     execute(store, "UPDATE turns SET text = replace(text, 'Pesto', 'Pasta')")
     with pytest.raises(StoreDamaged, match="are damaged"):
-        await store.texts(["s1"])
+        await texts_of(store, ["s1"])
 
 
 async def test_what_is_no_row_of_ours_is_damage(store: SqlStore) -> None:

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from justmem.domain import SessionState
-from justmem.errors import StoreError
-from justmem.ports import CardFilter
+from justmem.errors import NotInMemory, StoreError
+from justmem.ports import CardFilter, Store
 from justmem.store.postgres import open_store
 from postgres import Server, create_database, short_folder
 from store_contract import (
@@ -28,9 +28,13 @@ from store_contract import (
     remember,
     session,
 )
-from stores import spent
+from stores import settle, spent
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
+
+
+async def _sessions(store: Store) -> int:
+    return len(await store.sessions())
 
 
 class Flaky:
@@ -79,32 +83,45 @@ async def flaky(postgres_server: Server, tmp_path_factory: Any) -> AsyncIterator
 
 
 class TestCuts:
-    async def test_whenever_the_line_is_cut_everything_happens_once(
+    async def test_whenever_the_line_is_cut_everything_happens_at_most_once(
         self, flaky: Any, open_postgres: OpenSpace, database_url: str
     ) -> None:
-        """After every reply in turn, the one to the commit among them."""
+        """After every reply in turn. If the reply to the commit is lost, an error says that nobody
+        knows whether it happened. Otherwise it happened."""
         direct = await open_postgres()
         line, folder = flaky
         store = await open_store(database_url.partition("?")[0] + f"?host={folder}", "ana")
-        day, of = date(2023, 5, 7), session()
-        await remember(store, of, "likes tea", "likes rain")
-        for cut in range(8):
-            before = await spent(direct, day)
-            for act in (
-                lambda: store.spend(day, 5),
-                lambda: store.spend(day, reserve=5, limit=10**6),
-                lambda id=f"cut {cut}": remember(store, session(id), "ran", "swam"),
-                lambda id=f"cut {cut}": store.forget(sessions=[id]),
-                lambda: store.look(),
+        day, told = date(2023, 5, 7), list[str]()
+        await remember(store, session(), "likes tea", "likes rain")
+        for cut in range(12):
+            for act, counted in (
+                (lambda: store.spend(day, 5), lambda: spent(direct, day)),
+                (
+                    lambda id=f"cut {cut}": store.keep(session(id)),
+                    lambda: _sessions(direct),
+                ),
+                (
+                    lambda id=f"cut {cut}": store.forget(sessions=[id]),
+                    lambda: _sessions(direct),
+                ),
             ):
+                before = await counted()
                 line.left = cut
-                result = await act()
-                line.left = 10**9
-                if result is not None and hasattr(result, "turns"):
-                    assert (result.cards, result.sessions, result.turns) == (2, 1, 2)
-            assert await spent(direct, day) == before + 10
-            assert await all_facts(direct) == ["likes tea", "likes rain"]
+                try:
+                    await act()
+                except NotInMemory:
+                    continue  # it was not kept
+                except StoreError as error:
+                    told.append(str(error))
+                    assert abs(await counted() - before) in (0, 1, 5)
+                else:
+                    assert abs(await counted() - before) in (1, 5)
+                finally:
+                    line.left = 10**9
         assert line.cuts >= 15
+        assert 1 <= len(told) < line.cuts
+        assert all("may have been stored" in each for each in told)
+        assert await all_facts(direct) == ["likes tea", "likes rain"]
         await store.close()
 
     async def test_a_connection_that_the_server_ends_is_replaced(
@@ -161,7 +178,7 @@ class TestKilledServer:
                     await store.keep(of)
                     kept.add(of.id)
                     made = derived(of, card(of, f"fact {number}"), card(of, "more"), tokens=7)
-                    await store.settle(of, made)
+                    await settle(store, of, made)
                     settled.add(of.id)
                     await store.spend(date(2023, 5, 7), 1)
                     acknowledged[0] += 1

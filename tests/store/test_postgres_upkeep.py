@@ -81,7 +81,7 @@ async def test_no_byte_of_what_was_forgotten_stays_after_a_sweep(
     assert _markers(postgres_server) >= {b"Marzipan01", b"Marzipan03", b"Marzipan05"}
     await store.forget(cards=[card(of, "likes Marzipan03").id], sessions=["s2"])
     await store.forget(sessions=["s1"])
-    await store.engine.sweep(thorough=True)
+    await store._sweep(thorough=True)
     with psycopg.connect(administrator_url, autocommit=True) as db:
         db.execute("CHECKPOINT")
     assert _markers(postgres_server) == set()
@@ -120,11 +120,11 @@ async def test_a_dump_is_restored_to_the_same_memory(
     postgres_server.run("pg_restore", "-d", target, str(file))
     restored = await open_store(database_url.replace(f"/{name}?", f"/{name}_restored?"), "ana")
     ids = [record.id for record in await store.sessions()]
-    assert [SessionLine.of(w, vectors=True) for w in await restored.whole_sessions(ids)] == [
-        SessionLine.of(w, vectors=True) for w in await store.whole_sessions(ids)
+    assert [SessionLine.of(w, vectors=True) for w in await restored.read(ids)] == [
+        SessionLine.of(w, vectors=True) for w in await store.read(ids)
     ]
     assert await found(restored, "fact 3") == await found(store, "fact 3")
-    assert await rows(restored.engine.database.url, "SELECT * FROM justmem.cards") == []
+    assert await rows(restored.database.url, "SELECT * FROM justmem.cards") == []
     await restored.close()
 
 

@@ -36,7 +36,7 @@ class TestRowSecurity:
     ) -> None:
         store = await open_postgres()
         await remember(store, session(), "likes tea")
-        for table in (*schema.TABLES, "marks"):
+        for table in schema.TABLES:
             assert await rows(database_url, f"SELECT * FROM justmem.{table}") == []
 
     async def test_a_query_of_another_space_sees_its_own_rows_alone(
@@ -101,7 +101,7 @@ class TestDistributed:
             "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
             "WHERE n.nspname = 'justmem' AND (i.indisprimary OR i.indisunique)",
         )
-        assert {table.removeprefix("justmem.") for table, _ in keys} == {*schema.TABLES, "marks"}
+        assert {table.removeprefix("justmem.") for table, _ in keys} == {*schema.TABLES}
         assert {column for _, column in keys} == {"space"}
 
     async def test_there_are_no_partitions_triggers_functions_or_extensions(

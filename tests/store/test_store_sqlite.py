@@ -47,7 +47,7 @@ from store_contract import (
     session,
     view,
 )
-from stores import cards_at, fail, search, waiting
+from stores import cards_at, fail, search, settle, waiting
 
 HERE = Path(__file__).parents[1]
 OLD_FILE = HERE / "fixtures/stores/version-1.db"
@@ -322,16 +322,16 @@ class TestTrouble:
         many = derived(of, *(card(of, f"fact {n} " * 40) for n in range(500)))
         await _limit_pages(store, 60)
         with pytest.raises(StoreFull):
-            await store.settle(of, many)
+            await settle(store, of, many)
         assert await waiting(store) == [of]
         assert await found(store, "fact") == ([], [])
         await _limit_pages(store, 10**6)
-        await store.settle(of, many)
+        await settle(store, of, many)
         assert len(await all_facts(store)) == 500
 
 
 async def _limit_pages(store: SqlStore, pages: int) -> None:
-    await store.engine.write(lambda db: db.rows(f"PRAGMA max_page_count = {pages}"))
+    await store._write(lambda db: db.rows(f"PRAGMA max_page_count = {pages}"))
 
 
 class TestForgottenBytes:
@@ -348,7 +348,7 @@ class TestForgottenBytes:
             cards = card(of, f"likes {mine[3]}", subject=mine[4]), card(of, f"owns a {mine[5]}")
             held = [Quarantined(subject="A", fact=f, reason="x") for f in mine[6:]] * (n % 9)
             await store.keep(of)
-            await store.settle(of, derived(of, *cards, quarantined=held))
+            await settle(store, of, derived(of, *cards, quarantined=held))
             (gone if n % 3 else kept).append(mine[: 8 if held else 6])
         for batch in (gone[::2], gone[1::2]):
             await store.forget(sessions=[mine[0] for mine in batch])
@@ -413,7 +413,7 @@ class TestForgottenBytes:
         store = await open_space()
         await remember(store, session(), "plays the theremin")
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite, "_sweep", _interrupted)
+            patch.setattr(sqlite, "sweep", _interrupted)
             with pytest.raises(StoreBusy, match="bytes are still in the file"):
                 await store.forget(sessions=["s1"])
         assert b"theremin" in _bytes(folder)

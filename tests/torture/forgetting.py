@@ -95,7 +95,7 @@ async def _decrypted(opening: Any) -> bytes:
         return b"\n".join(v.encode() if isinstance(v, str) else v for v in flat)
 
     async with opening as mine:
-        return bytes(await mine._store.engine.read(values))
+        return bytes(await mine._store._read(values))
 
 
 @asynccontextmanager

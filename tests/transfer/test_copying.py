@@ -22,7 +22,7 @@ from justmem.store.files import Keyring
 from justmem.transfer import Copied, copy
 from justmem.transfer.lines import SessionLine
 from store_contract import MAY, all_facts, card, derived, found, remember, session
-from stores import fail, waiting
+from stores import append, fail, settle, waiting
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 DAY = date(2023, 5, 7)
@@ -64,8 +64,8 @@ async def filled(store: Store, sessions: int = 6) -> None:
         card(odd, "swam", event_date=EventDate.parse("2023-05-01/2023-05-03")),
     )
     await store.keep(odd)
-    await store.settle(odd, derived(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
-    await store.append("odd", session("odd", "I ran a lot.").turns)  # a turn that waits
+    await settle(store, odd, derived(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
+    await append(store, "odd", session("odd", "I ran a lot.").turns, MAY)  # a turn that waits
     await fail(store, "odd", "the model stayed away")
     await store.keep(session("pending"))
     await store.keep(session("failed", "again and again"))
@@ -82,7 +82,7 @@ async def test_sessions_without_words_arrive_as_they_are(sides: Any) -> None:
     for number in range(3):
         await remember(source, session(f"s{number}", f"turn {number}"), f"fact {number}")
     await source.forget(words=["s0", "s1"])
-    await source.append("s1", session("s1", "more, and waiting").turns)
+    await append(source, "s1", session("s1", "more, and waiting").turns, MAY)
     report = await copied(one, other)
     assert (report.sessions, report.cards) == (3, 3)
     target = await other.open("ana")
@@ -114,7 +114,7 @@ async def test_everything_arrives(sides: Any) -> None:
     assert await all_facts(target) == await all_facts(source)
     left, right = [await found(store, "Who ran and likes tea?") for store in (source, target)]
     assert [len(keys) for keys in right] == [len(keys) for keys in left]
-    stats = [await store.stats() for store in (source, target)]
+    stats = [(await store.metadata()).stats for store in (source, target)]
     assert stats[0].model_copy(update={"bytes": 0}) == stats[1].model_copy(update={"bytes": 0})
     # A card that was forgotten on its own stays forgotten over there too.
     again = session("s1", "said differently", at=MAY + timedelta(1))
@@ -142,11 +142,11 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
-    async def put(self, sessions: Sequence[StoredSession], *more: Any) -> None:
+    async def put(self, sessions: Sequence[StoredSession], **more: Any) -> None:
         self._left -= bool(sessions)
         if self._left < 0:
             raise SwitchedOff
-        await self._target.put(sessions, *more)
+        await self._target.put(sessions, **more)
 
 
 async def test_an_interrupted_copy_goes_on_where_it_was(
@@ -200,7 +200,7 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
     one, _ = sides
     source = await one.open("ana")
     await filled(source)
-    (whole,) = await source.whole_sessions(["odd"])
+    (whole,) = await source.read(["odd"])
     made = whole.derived
     for other in (
         replace(whole, done=1),
@@ -260,14 +260,14 @@ async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: A
     of = session("s1", "I play the theremin.", "Oh!", "I collect stamps.")
     cards = [card(of, "plays"), card(of, "collects", turns=(3,))]
     await source.keep(of)
-    await source.settle(of, derived(of, *cards))
-    await source.append("s1", session("s1", "More.").turns)
+    await settle(source, of, derived(of, *cards))
+    await append(source, "s1", session("s1", "More.").turns, MAY)
     await copied(one, other)
     await target.forget(turns=[("s1", 1)])
     with pytest.raises(StoreError, match="has forgotten cards or turns"):
         await copied(one, other)
     left, right = await one.open("ana"), await other.open("ana")
-    await right.put(await left.whole_sessions(["s1"]))  # as an import would
+    await right.put(await left.read(["s1"]))  # as an import would
     (left_over,) = await waiting(target)
     assert [turn.text for turn in left_over.turns] == ["", "Oh!", "I collect stamps.", "More."]
     assert await all_facts(target) == ["collects"]
@@ -282,7 +282,7 @@ async def test_batches_that_arrive_at_once_are_each_taken_once(sides: Any) -> No
     source, target = await one.open("ana"), await other.open("ana")
     await filled(source, 12)
     left, right = await one.open("ana"), await other.open("ana")
-    some = await left.whole_sessions([f"s{number}" for number in range(12) if number != 2])
+    some = await left.read([f"s{number}" for number in range(12) if number != 2])
     batches = [some[:6], some[3:9], some[6:], some]  # as of copies that know nothing
     await asyncio.gather(*(right.put(batch) for batch in batches))
     ids = sorted(record.id for record in await target.sessions())

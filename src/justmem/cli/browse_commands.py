@@ -133,7 +133,7 @@ def spaces() -> None:
 
 def stats() -> None:
     """Count what a space holds and what it has cost."""
-    show_value(with_store(lambda store: store.stats()), render.stats)
+    show_value(with_store(lambda store: store.metadata()).stats, render.stats)
 
 
 def log(

@@ -101,7 +101,7 @@ def _space(settings: Settings) -> Check:
     try:
         if settings.space not in asyncio.run(spaces(settings)):
             return Check("ok", f"the space {settings.space!r} does not exist yet")
-        stats = with_store(lambda store: store.stats())
+        stats = with_store(lambda store: store.metadata()).stats
     except (StoreError, InvalidSetting) as error:
         return Check("wrong", f"the space {settings.space!r} does not open", str(error))
     sessions = amount(sum(stats.sessions.values()), "session")

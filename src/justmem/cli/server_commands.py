@@ -242,10 +242,10 @@ async def _work(place: PostgresStorage, parts: Parts, *, once: bool, pause: floa
         async with taking:
             while True:
                 full = [space for space, count in at_work.items() if count >= _MOST_OF_ONE]
-                jobs = await place.take(busy=[*+at_work], full=full)
-                if jobs or once:
-                    at_work.update(job.space for job in jobs)
-                    return jobs[0] if jobs else None
+                job = await place.take(busy=[*+at_work], full=full)
+                if job or once:
+                    at_work.update([job.space] if job else [])
+                    return job
                 await asyncio.sleep(pause)
 
     async def worker() -> int:
@@ -269,10 +269,10 @@ async def _made(place: PostgresStorage, parts: Parts, job: Job) -> bool:
     """Whether it was done. An error in one session does not stop the others."""
     try:
         store = await place.open(job.space, create=False)
-        result = await AsyncMemory(store, parts).finish(job.session.id)
+        result = await AsyncMemory(store, parts).finish(job.session)
     except Exception as error:  # noqa: BLE001
         reason = error if isinstance(error, JustMemError) else type(error).__name__
-        say(f"{job.session.id}: {reason}", "red")
+        say(f"{job.session}: {reason}", "red")
         return False
     say(f"{result.session_id}: {result.state}, {amount(len(result.cards), 'card')}")
     return True

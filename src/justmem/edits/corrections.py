@@ -18,7 +18,7 @@ from justmem.domain import (
     corrections_of,
     marks,
 )
-from justmem.errors import InputError, NotInMemory
+from justmem.errors import InputError, NotInMemory, StoreBusy
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
 from justmem.parts import Parts
@@ -71,7 +71,7 @@ async def _card(store: Store, id: str) -> tuple[StoredSession, Card]:
     found = await store.cards(CardFilter(id=id, limit=1))
     if found and found[0].kind == "note":
         raise InputError("A note cannot be corrected: store it again with `note` and the same key.")
-    for whole in await store.whole_sessions([card.session_id for card in found]):
+    for whole in await store.read([card.session_id for card in found]):
         for card in whole.derived.cards:
             if card.id == id:
                 return whole, card
@@ -111,6 +111,9 @@ async def _revise(
     own = {card.id}.union(*(each.ids for each in corrections_of(card.id, made.corrections)))
     if any(into.id in each.ids for each in made.corrections if not own & each.ids):
         raise InputError("Another card of the session had these words: use other words.")
+    others = {each.id for each in made.cards if each is not card}
+    if into.id in others.union((await store.metadata()).forgotten):
+        raise InputError("The session has, or had, another card with these words: use other words.")
     place = made.cards.index(card)
     cards, vectors = [*made.cards], made.card_vectors.copy()
     cards[place] = into
@@ -125,7 +128,8 @@ async def _revise(
         corrections=after,
         card_tokens=tokens.count("\n".join(each.text for each in cards)),
     )
-    await store.revise(whole, changed)
+    if not await store.settle(whole, changed):
+        raise StoreBusy(f"Session {whole.session.id!r} was changed meanwhile: try again.")
     return into
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from justmem.domain import NOTE, Card, Note, Session, Turn, card_id
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
-from justmem.ports import Extraction, Store
+from justmem.ports import Extraction, Store, texts_of
 from justmem.runtime.validation import as_text, clean, describe
 
 _LONGEST_KEY = 190  # characters
@@ -117,13 +117,13 @@ def note_extraction(session: Session) -> Extraction:
 async def list_notes(store: Store, prefix: str, now: datetime) -> list[Note]:
     """Those whose key begins with `prefix` and that have not expired, in order of their keys."""
     ids = [record.id for record in await store.sessions() if record.id.startswith(NOTE + prefix)]
-    texts = (await store.texts(ids)).values()
+    texts = (await texts_of(store, ids)).values()
     return sorted((_note(each) for each in texts if _is_valid(each, now)), key=lambda n: n.key)
 
 
 async def get_note(store: Store, key: str, now: datetime) -> Note:
     id = NOTE + as_key(key)
-    session = (await store.texts([id])).get(id)
+    session = (await texts_of(store, [id])).get(id)
     if session is None or not _is_valid(session, now):
         raise no_note(key)
     return _note(session)

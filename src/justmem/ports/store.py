@@ -24,7 +24,6 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
     Stats,
-    Turn,
     marks,
 )
 from justmem.errors import NotInMemory
@@ -150,12 +149,13 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class SpaceMetadata:
-    """Everything that a store holds of a space besides its sessions."""
+    """Everything that a store holds of a space besides its sessions, and counts of all."""
 
-    embedder: str = ""  # that made the vectors; empty: none yet
-    dim: int = 0
-    forgotten: Sequence[str] = ()  # ids of cards and marks of turns forgotten on their own
-    spending: Sequence[tuple[date, int]] = ()  # tokens by day
+    embedder: str  # that made the vectors; empty: none yet
+    dim: int
+    forgotten: Sequence[str]  # ids of cards and marks of turns forgotten on their own
+    spending: Sequence[tuple[date, int]]  # tokens by day
+    stats: Stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,36 +200,27 @@ class Store(Protocol):
 
     # ------------------------------------------------------------ sessions
 
-    async def keep(self, session: Session) -> SessionRecord:
+    async def keep(self, session: Session, *, append: bool = False) -> SessionRecord:
         """Stores the raw turns, in a transaction of their own. Does nothing if the same text is
         stored. If the session has new turns at its end, their cards are waited for, and the earlier
         cards stay. Any other change removes its cards and keeps its corrections. Words of forgotten
-        turns are left out: the record then has another digest than `session`."""
+        turns are left out: the record then has another digest than `session`.
+
+        `append`: adds the turns to the stored session, if there is one, except for turns whose key
+        is stored. In a session of an earlier day, turns without a time of their own take place at
+        the time of `session`."""
         ...
 
-    async def append(
-        self, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
-    ) -> SessionRecord:
-        """Adds turns to a session, in one transaction. Skips turns whose key is stored. Creates a
-        missing session, at the time `at`. In a session of an earlier day, turns without a time of
-        their own take place at `at`."""
-        ...
-
-    async def settle(self, session: Session, derived: Derived) -> None:
-        """Replaces everything derived from the session, in one transaction. NotInMemory if its text
-        or its corrections changed meanwhile. The state FAILED only marks the session, with the
-        reason; if its text changed meanwhile, it does nothing."""
+    async def settle(self, before: StoredSession, derived: Derived) -> bool:
+        """Replaces everything derived from the session, in one transaction. False, and nothing
+        changes, if its text, cards or corrections changed since `before` was read. Each card is
+        stored once, and forgotten ones are left out. The state FAILED without cards only marks a
+        waiting session, with the reason."""
         ...
 
     async def rebuild(self, session_id: str | None = None) -> Sequence[str]:
         """Marks one session or all as waiting for new cards, and returns their ids. The old cards
         stay until `settle`. If an earlier rebuild is not finished, returns what is left of it."""
-        ...
-
-    async def revise(self, before: StoredSession, after: Derived) -> None:
-        """Replaces what was derived from a session by a corrected version of it, in one
-        transaction. StoreBusy if something else changed it since `before` was read. InputError if
-        two cards have the same id, or one that was forgotten."""
         ...
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
@@ -242,8 +233,9 @@ class Store(Protocol):
         """In order of time."""
         ...
 
-    async def texts(self, ids: Sequence[str]) -> Mapping[str, Session]:
-        """The sessions that exist."""
+    async def read(self, ids: Collection[str]) -> Sequence[StoredSession]:
+        """Everything that is stored of the sessions that exist, in the given order. StoreDamaged if
+        the words of one are damaged."""
         ...
 
     # ------------------------------------------------------------ search
@@ -296,18 +288,18 @@ class Store(Protocol):
         meanwhile."""
         ...
 
-    async def whole_sessions(self, ids: Sequence[str]) -> Sequence[StoredSession]:
-        """Everything that is stored of the sessions that exist."""
-        ...
-
     async def metadata(self) -> SpaceMetadata: ...
 
     async def put(
-        self, sessions: Sequence[StoredSession], metadata: SpaceMetadata | None = None
+        self,
+        sessions: Sequence[StoredSession],
+        *,
+        forgotten: Sequence[str] = (),
+        spending: Sequence[tuple[date, int]] = (),
     ) -> None:
         """Stores whole sessions in one transaction, without what was forgotten here. Replaces
-        sessions that exist. Adds what `metadata` has forgotten, and takes the larger spending of
-        each day."""
+        sessions that exist. Adds ids of what was `forgotten` elsewhere, and takes the larger
+        spending of each day."""
         ...
 
     async def spend(
@@ -325,8 +317,6 @@ class Store(Protocol):
         than `least` is left. Returns how many were reserved. Atomic, so that several processes
         together never pass the limit. `session`: the one whose cards cost the tokens."""
         ...
-
-    async def stats(self) -> Stats: ...
 
     async def log(
         self, *, after: int | None = None, before: int | None = None, limit: int = 1000
@@ -346,17 +336,19 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
+async def texts_of(store: Store, ids: Collection[str]) -> dict[str, Session]:
+    """The words of the sessions that exist."""
+    return {whole.session.id: whole.session for whole in await store.read(ids)}
+
+
 async def session_in(store: Store, session_id: str) -> Session:
     """NotInMemory if there is no such session."""
-    found = await store.texts([session_id])
-    if session_id not in found:
-        raise NotInMemory(f"There is no session {session_id!r} in this space.")
-    return found[session_id]
+    return (await whole_session_in(store, session_id)).session
 
 
 async def whole_session_in(store: Store, session_id: str) -> StoredSession:
     """NotInMemory if there is no such session."""
-    found = await store.whole_sessions([session_id])
+    found = await store.read([session_id])
     if not found:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
     return found[0]

@@ -7,10 +7,10 @@ forgetting, log, check
 terms, codes                 what is stored of a text and of a vector, for the search
 arrays, search               the index of a space in memory; the search
 erase                        searches tables and files for remains of what was forgotten
-engine                       what the operations need of a database; opening spaces by address
-sqlite, sqlite_connection,   SQLite: engine, opening, spaces of a folder; connections, keys and
+engine                       a connection inside a transaction; opening spaces by address
+sqlite, sqlite_connection,   SQLite: the store, opening, spaces of a folder; connections, keys and
 files                        migrations; names and bytes of files
-postgres, postgres_connection  PostgreSQL: engine, opening, the queue of all spaces, vacuum;
+postgres, postgres_connection  PostgreSQL: the store, opening, the queue of all spaces, vacuum;
                              connections, errors, migrations and row-level security
 memory                       spaces in memory
 """

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from justmem.ports import Index, Pair, Place, SearchLimits, Vectors
 from justmem.store import codes, terms
-from justmem.store.engine import Connection, among, one
+from justmem.store.engine import Connection
 
 # A term that occurs in more rows than this tells little about any of them.
 COMMON = 1000
@@ -58,9 +58,8 @@ class Arrays:
         """Reads what changed since the last time. Does nothing if another thread has read a later
         state."""
         if removals > self._removals:
-            sql = f"SELECT key FROM {self.index} WHERE space = ?"
-            there = np.array([key for (key,) in db.rows(sql, db.space)], np.int64)
-            self._keep(np.isin(self._keys, there))
+            there = [key for (key,) in db.select("key", self.index)]
+            self._keep(np.isin(self._keys, np.array(there, np.int64)))
             self._removals = removals
         if next_key > self._next_key:
             self._append(db, dim if self.dense else 0)
@@ -78,9 +77,8 @@ class Arrays:
 
     def _append(self, db: Connection, dim: int) -> None:
         """Reads some rows at a time, so that their bytes are not all in memory at once."""
-        new = (db.space, self._next_key)
-        where = f"FROM {self.index} WHERE space = ? AND key >= ?"
-        start, (more,) = len(self._keys), one(db, f"SELECT count(*) {where}", *new)
+        start, new = len(self._keys), f"AND key >= {self._next_key}"
+        ((more,),) = db.select("count(*)", self.index, new)
         if not more:
             return
         self._keys, self._days = _longer(self._keys, more), _longer(self._days, more)
@@ -90,7 +88,8 @@ class Arrays:
         self._codes = codes.Upper(_longer(numbers, more), _longer(scales, more))
         hashes = [self._terms]
         vector = f"substr(vector, 1, {codes.upper_size(dim)})" if dim else "NULL"
-        found = db.each(f"SELECT key, said_at, terms, {vector} {where} ORDER BY key", *new)
+        sql = f"SELECT key, said_at, terms, {vector} FROM {self.index} WHERE space = ? {new}"
+        found = db.each(f"{sql} ORDER BY key", db.space)
         while some := list(islice(found, _AT_ONCE)):
             end = start + len(some)
             keys, said, packed, vectors = zip(*some, strict=True)
@@ -140,9 +139,8 @@ class Arrays:
             return None
         stay = self._between(limits.since or date.min, limits.until or date.max)
         if limits.sessions is not None:
-            sql = f"SELECT key FROM {self.index} WHERE space = ? AND session IN"
-            found = [key for (key,) in among(db, sql, list(limits.sessions), db.space)]
-            stay &= np.isin(self._keys, np.array(found, np.int64))
+            own = db.among("key", self.index, "session", limits.sessions)
+            stay &= np.isin(self._keys, np.array([key for (key,) in own], np.int64))
         return stay
 
     def _between(self, first: date, last: date) -> Flags:

@@ -52,7 +52,7 @@ def pack(vectors: Vectors) -> list[bytes]:
 def unpack(packed: Sequence[bytes | None]) -> Vectors:
     """Zeros for a row without a vector."""
     rows = _rows(packed)
-    dim = dim_of(rows.shape[1])
+    dim = (2 * (rows.shape[1] - _SCALE) + 1) // 3
     numbers = rows[:, _SCALE : _SCALE + dim].view(np.int8).astype(np.int16) * 16 - 8
     lower = rows[:, _SCALE + dim :]
     numbers[:, 0::2] += lower & 15
@@ -69,11 +69,6 @@ def upper_bits(packed: Sequence[bytes | None], dim: int) -> Upper:
     """Of the first `upper_size(dim)` bytes of each vector, or more."""
     rows = _rows(packed)
     return Upper(rows[:, _SCALE : _SCALE + dim].view(np.int8), _scales(rows))
-
-
-def dim_of(size: int) -> int:
-    """The dimension of a vector of so many bytes."""
-    return (2 * (size - _SCALE) + 1) // 3
 
 
 def _rows(packed: Sequence[bytes | None]) -> NDArray[np.uint8]:

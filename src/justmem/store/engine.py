@@ -1,16 +1,18 @@
-"""What the store needs of a database, and where spaces are kept. `sqlite` and `postgres` provide
-both."""
+"""What the operations need of a database: a connection inside a transaction. And where spaces are
+kept: `sqlite` and `postgres` provide both."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from justmem.errors import InvalidSetting, StoreError
-from justmem.ports import Author, Searched, Store
+from justmem.errors import InvalidSession, InvalidSetting, StoreDamaged, StoreError
+from justmem.ports import Author, Store
 from justmem.runtime.process import Origin, need
 from justmem.runtime.validation import as_path
 
@@ -20,83 +22,79 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Row = tuple[Any, ...]
 _AT_ONCE = 500  # values in one list
-NOT_UNICODE = (
-    "The session holds text that is not valid Unicode (a lone surrogate): "
-    "decode it with errors='replace' and remember it again."
-)
 
 
-class Connection(Protocol):
-    """Inside a transaction, in one thread. Parameters are written as `?`."""
+class Connection(ABC):
+    """Inside a transaction of one space, in one thread."""
 
-    space: str
-    author: Author | None  # of what is written; None: nothing is logged
+    def __init__(self, space: str) -> None:
+        self.space = space
+        self.author: Author | None = None  # of what is written; None: nothing is logged
 
-    def rows(self, sql: str, *values: Any) -> list[Row]: ...
+    @abstractmethod
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        """Values are written as `?`."""
 
+    @abstractmethod
     def each(self, sql: str, *values: Any) -> Iterator[Row]:
         """The same, a few rows at a time."""
-        ...
 
+    @abstractmethod
     def run(self, sql: str, *values: Any) -> int:
         """How many rows were changed."""
-        ...
 
+    @abstractmethod
     def run_many(self, sql: str, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
         """`sql` ends with VALUES: one row is inserted for each of `rows`."""
-        ...
 
+    @abstractmethod
     def seconds(self) -> float:
         """Seconds, by the clock that all users of the database share."""
-        ...
+
+    # ------------------------------------------------------------ statements about this space
+
+    def select(self, columns: str, table: str, tail: str = "", **where: Any) -> list[Row]:
+        """Rows with these values. `tail`: more conditions, or an order."""
+        sql = f"SELECT {columns} FROM {table} {_where(where)} {tail}"
+        return self.rows(sql, self.space, *where.values())
+
+    def first(self, columns: str, table: str, tail: str = "", **where: Any) -> Row | None:
+        return next(iter(self.select(columns, table, tail, **where)), None)
+
+    def head(self, columns: str) -> Row:
+        """Of the row of the space, which exists unless the space was erased."""
+        found = self.first(columns, "spaces")
+        if found is None:
+            raise erased(self.space)
+        return found
+
+    def among(self, columns: str, table: str, column: str, values: Iterable[Any]) -> Iterator[Row]:
+        """Rows with any of these values in the column. Any number of values."""
+        distinct = list(dict.fromkeys(values))
+        for start in range(0, len(distinct), _AT_ONCE):
+            some = distinct[start : start + _AT_ONCE]
+            tail = f"AND {column} IN ({', '.join('?' * len(some))})"
+            yield from self.rows(
+                f"SELECT {columns} FROM {table} WHERE space = ? {tail}", self.space, *some
+            )
+
+    def insert(
+        self, table: str, columns: str, rows: Iterable[Sequence[Any]], tail: str = ""
+    ) -> None:
+        all = [(self.space, *row) for row in rows]
+        self.run_many(f"INSERT INTO {table} (space, {columns}) VALUES", all, tail)
+
+    def update(self, table: str, values: Mapping[str, Any], **where: Any) -> int:
+        changes = ", ".join(f"{column} = ?" for column in values)
+        sql = f"UPDATE {table} SET {changes} {_where(where)}"
+        return self.run(sql, *values.values(), self.space, *where.values())
+
+    def delete(self, table: str, **where: Any) -> int:
+        return self.run(f"DELETE FROM {table} {_where(where)}", self.space, *where.values())
 
 
-class Engine(Protocol):
-    """The database of one space."""
-
-    space: str
-    closed: bool
-    owner: str  # of all leases through this engine; empty: each store has an owner of its own
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Reads one snapshot of the space, in a thread."""
-        ...
-
-    async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
-        """Runs one transaction in a thread, as the only writer of the space. A lost connection
-        starts it again. `once`: it must not be applied twice."""
-        ...
-
-    def is_dead(self, owner: str) -> bool:
-        """Whether the owner of a lease has certainly ended."""
-        ...
-
-    async def sweep(self, *, thorough: bool = False) -> None:
-        """Removes the bytes of deleted rows, as far as that is cheap. `thorough`: all of them; an
-        error if that fails."""
-        ...
-
-    async def remains(self, pieces: Collection[bytes]) -> Searched:
-        """Sweeps thoroughly, then searches every table and file for the pieces."""
-        ...
-
-    async def erase(self) -> None:
-        """Removes what is left of the space once its rows are deleted, and closes."""
-        ...
-
-    async def size(self) -> int:
-        """Bytes on disk."""
-        ...
-
-    async def damage(self) -> Sequence[tuple[str, str]]:
-        """What the engine itself finds wrong, and what to do about it."""
-        ...
-
-    async def backup(self, target: Path) -> None:
-        """Writes the space to a new file while it is in use."""
-        ...
-
-    async def close(self) -> None: ...
+def _where(where: Mapping[str, Any]) -> str:
+    return " AND ".join(["WHERE space = ?", *(f"{column} = ?" for column in where)])
 
 
 class Storage(Protocol):
@@ -142,6 +140,34 @@ class Threads:
         self._executor.shutdown()
 
 
+# ---------------------------------------------------------------- errors
+
+
+@contextmanager
+def values_checked(where: str) -> Iterator[None]:
+    """Stored rows that cannot be read were damaged."""
+    try:
+        yield
+    except UnicodeEncodeError:
+        raise InvalidSession(
+            "The session holds text that is not valid Unicode (a lone surrogate): "
+            "decode it with errors='replace' and remember it again."
+        ) from None
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
+        raise damaged(where, error) from error
+
+
+def damaged(where: str, error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"{where} cannot be read ({error}): restore it from a backup, or export what can "
+        "still be read and import it into a new space."
+    )
+
+
+def erased(space: str) -> StoreError:
+    return StoreError(f"The space {space!r} was erased by another process: open it again.")
+
+
 def check_name(space: str) -> None:
     if not space.strip() or "\0" in space:
         raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
@@ -149,28 +175,3 @@ def check_name(space: str) -> None:
         space.encode()
     except UnicodeEncodeError:
         raise InvalidSetting("The name of a space is not valid Unicode: choose another.") from None
-
-
-def row(db: Connection, sql: str, *values: Any) -> Row | None:
-    found = db.rows(sql, *values)
-    return found[0] if found else None
-
-
-def one(db: Connection, sql: str, *values: Any) -> Row:
-    """A row that exists unless the space was erased."""
-    found = row(db, sql, *values)
-    if found is None:
-        raise erased(db.space)
-    return found
-
-
-def erased(space: str) -> StoreError:
-    return StoreError(f"The space {space!r} was erased by another process: open it again.")
-
-
-def among(db: Connection, sql: str, ids: Sequence[Any], *values: Any) -> Iterator[Row]:
-    """Rows of a query that ends with `IN`, for any number of ids."""
-    distinct = list(dict.fromkeys(ids))
-    for start in range(0, len(distinct), _AT_ONCE):
-        some = distinct[start : start + _AT_ONCE]
-        yield from db.rows(f"{sql} ({', '.join('?' * len(some))})", *values, *some)

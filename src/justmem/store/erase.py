@@ -121,8 +121,8 @@ def held_elsewhere(db: Connection, pieces: Iterable[bytes]) -> dict[bytes, str]:
     search = Search(pieces)
     names = "\n".join([db.space, reads.embedder(db)[0], *schema.MIGRATIONS])
     held = dict.fromkeys(search.look(names.encode()), "the name of the space or of a table")
-    for entry in db.each("SELECT entry FROM log WHERE space = ?", db.space):
-        held |= dict.fromkeys(search.look(entry[0].encode()), "an id in the change log")
+    for (entry,) in db.select("entry", "log"):
+        held |= dict.fromkeys(search.look(entry.encode()), "an id in the change log")
     ids = [record.id for record in reads.sessions(db)]
     for whole in reads.each_whole_session(db, ids):
         found = search.look(_bytes_of(whole))

@@ -1,4 +1,4 @@
-"""The files of a folder: names, permissions, keys, and their bytes. No SQLite.
+"""The files of a folder: names, keys, and their bytes. No SQLite.
 
 On POSIX, closing any descriptor of a file drops all locks that the process holds on it. Python's
 SQLite and SQLCipher do not know of each other, and neither knows of a plain `open`. So the bytes of
@@ -13,15 +13,13 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary, finalize
 
 from pydantic import SecretStr
 
-from justmem.errors import InvalidSetting, StoreError, StoreLocked, StoreNotLocked
-from justmem.runtime import private_files
+from justmem.errors import InvalidSetting, StoreLocked, StoreNotLocked
 from justmem.store.engine import check_name
 
 SUFFIX = ".db"
@@ -49,44 +47,10 @@ def is_plain(space: str) -> bool:
     return bool(_PLAIN.fullmatch(space)) and not _RESERVED.fullmatch(space)
 
 
-def create_private(path: Path) -> None:
-    """Creates the file with private permissions; SQLite copies them to its side files. An existing
-    file is not opened, because closing it would drop the locks of its connections."""
-    try:
-        private_files.folder(path.parent)
-        with suppress(FileExistsError):
-            os.close(private_files.create(path))
-    except OSError as error:
-        raise _closed(path, error) from None
-
-
-def exists(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise _closed(path, error) from None
-    return True
-
-
-def _closed(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"The store {path} cannot be opened ({error.strerror}): "
-        "choose a folder that you may write to, or correct its permissions."
-    )
-
-
 def unlink(path: Path) -> None:
     """Removes the log first: the file without its log would be incomplete but readable."""
-    for file in (path.with_name(path.name + "-wal"), path, path.with_name(path.name + "-shm")):
-        try:
-            file.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"{file} cannot be removed ({error.strerror}): correct the permissions of its "
-                "folder and erase the space again."
-            ) from None
+    for suffix in ("-wal", "", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------- bytes
@@ -143,17 +107,9 @@ _raw: WeakValueDictionary[tuple[int, int], RawFile] = WeakValueDictionary()
 
 def raw(path: Path) -> RawFile:
     """The one that is open, or else a new one."""
-    try:
-        with _guard:
-            file = _raw.get(_identity(path)) or RawFile(path)
-            return _raw.setdefault(file.identity, file)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise StoreError(
-            f"The file {path} cannot be opened ({error.strerror}): "
-            "correct the permissions of the file and its folder."
-        ) from None
+    with _guard:
+        file = _raw.get(_identity(path)) or RawFile(path)
+        return _raw.setdefault(file.identity, file)
 
 
 def _identity(path: Path) -> tuple[int, int]:

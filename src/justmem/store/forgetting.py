@@ -8,16 +8,17 @@ words are removed again if the session is remembered again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from justmem.domain import Card, Forgotten, Quarantined, corrections_of, marks
 from justmem.errors import NotInMemory
-from justmem.ports import Derived, Place, Removed, StoredSession, Vectors
+from justmem.ports import Derived, Place, Removed, StoredSession
 from justmem.store import log, reads
-from justmem.store.engine import Connection, among
-from justmem.store.writes import remember_forgotten, replace_session
+from justmem.store.derived import put_derived
+from justmem.store.engine import Connection
+from justmem.store.writes import put_turns, remember_forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,65 +31,69 @@ class _Change:
     turns: int  # how many are forgotten
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        made = self.before.derived
-        left = self.after.derived if self.after else Derived(made.state)
-        return {
-            "cards": len(made.cards) - len(left.cards),
-            "sessions": int(self.after is None),
-            "turns": self.turns,
-            "quarantined": len(made.quarantined) - len(left.quarantined),
-        }
-
-    def collect(
-        self,
-        cards: list[Card],
-        texts: dict[str, None],
-        facts: dict[tuple[str, str], None],
-        vectors: list[Vectors],
-    ) -> None:
-        """Adds what is in the session before, and not after."""
+    def removed(self) -> Removed:
+        """What is in the session before, and not after."""
         made, after = self.before.derived, self.after
         left = after.derived if after else Derived(made.state)
         ids, spans = {card.id for card in left.cards}, set(left.passages)
         gone = [n for n, card in enumerate(made.cards) if card.id not in ids]
         passages = [n for n, passage in enumerate(made.passages) if passage not in spans]
-        undone = [each for each in made.corrections if each not in left.corrections]
         held = [each for each in made.quarantined if each not in left.quarantined]
-        cards += [made.cards[n] for n in gone]
-        said = _texts(after) if after else {}
-        texts |= {text: None for text in _texts(self.before) if text not in said}
-        stated: list[Card | Quarantined] = [
-            *(made.cards[n] for n in gone),
-            *(card for each in undone for card in (each.before, each.after)),
-            *held,
-        ]
-        facts |= {(each.subject, each.fact): None for each in stated}
+        undone = [each for each in made.corrections if each not in left.corrections]
+        earlier = [card for each in undone for card in (each.before, each.after)]
         lost = made.select(gone, passages)
-        vectors += [each for each in (lost.card_vectors, lost.passage_vectors) if len(each)]
+        stated: list[Card | Quarantined] = [*lost.cards, *earlier, *held]
+        said = {turn.text for turn in after.session.turns} if after else set()
+        counts = Forgotten(
+            cards=len(gone),
+            sessions=int(after is None),
+            turns=self.turns,
+            quarantined=len(made.quarantined) - len(left.quarantined),
+        )
+        return Removed(
+            counts,
+            lost.cards,
+            [t.text for t in self.before.session.turns if t.text.strip() and t.text not in said],
+            [(each.subject, each.fact) for each in stated],
+            [each for each in (lost.card_vectors, lost.passage_vectors) if len(each)],
+        )
+
+    def write(self, db: Connection) -> None:
+        remember_forgotten(db, self.ids)
+        before, after = self.before.session, self.after
+        left = after.derived if after else Derived(self.before.derived.state)
+        put_derived(db, after.session if after else before, left)
+        if after is None or before.digest != after.session.digest:
+            db.delete("turns", session=before.id)
+        if after is None:
+            db.delete("sessions", id=before.id)
+        elif before.digest != after.session.digest:
+            put_turns(db, after.session)
+            db.update("sessions", {"digest": after.session.digest}, id=before.id)
 
 
 def forget(db: Connection, *, dry_run: bool = False, **what: Any) -> Removed:
-    counts, named = Counter[str](), _named(**what)
-    cards: list[Card] = []
-    texts, facts = dict[str, None](), dict[tuple[str, str], None]()
-    vectors: list[Vectors] = []
+    counts, parts = Counter[str](), list[Removed]()
     for change in _changes(db, **what):
-        counts.update(change.counts)
-        change.collect(cards, texts, facts, vectors)
+        parts.append(change.removed)
+        counts.update(log.forgotten(parts[-1].forgotten))
         if not dry_run:
-            remember_forgotten(db, change.ids)
-            replace_session(db, change.before, change.after)
+            change.write(db)
     gone = Forgotten(**counts)
-    if counts.total() and not dry_run:
-        db.run("UPDATE spaces SET unswept = 1 WHERE space = ?", db.space)
-        entry = log.add(db, "forget", named, **log.forgotten(gone))
+    if counts and not dry_run:
+        db.update("spaces", {"unswept": 1})
+        entry = log.add(db, "forget", _named(**what), **counts)
         gone = gone.model_copy(update={"entry": entry})
-    return Removed(gone, cards, [*texts], [*facts], vectors)
+    return Removed(
+        gone,
+        [card for part in parts for card in part.cards],
+        [*dict.fromkeys(text for part in parts for text in part.texts)],
+        [*dict.fromkeys(fact for part in parts for fact in part.facts)],
+        [matrix for part in parts for matrix in part.vectors],
+    )
 
 
 def _named(
-    *,
     cards: Sequence[str] = (),
     turns: Sequence[Place] = (),
     sessions: Sequence[str] = (),
@@ -100,7 +105,10 @@ def _named(
 
 def last_entry(db: Connection) -> Forgotten:
     """Counts everything. The log is erased too, so its last entry is returned."""
-    gone = Forgotten(**reads.counts(db))
+    sums = "sum(cards), count(*), sum(turns), sum(quarantined)"
+    (counts,) = db.select(sums, "sessions")
+    names = ("cards", "sessions", "turns", "quarantined")
+    gone = Forgotten(**{name: int(n or 0) for name, n in zip(names, counts, strict=True)})
     entry = log.following(db, "erase", (), log.forgotten(gone))
     return gone.model_copy(update={"entry": entry})
 
@@ -119,19 +127,20 @@ def _changes(
     everything: bool = False,
 ) -> Iterator[_Change]:
     """In order of time."""
-    of_cards = _sessions_of(db, cards)
+    of_cards: dict[str, str] = dict(db.among("id, session", "cards", "id", cards))
     numbers: dict[str, list[int]] = {}
     for id, number in dict.fromkeys(turns):
         numbers.setdefault(id, []).append(number)
     about = {subject.casefold() for subject in subjects}
-    sessions, words = set(sessions), set(words)
     named = {*of_cards.values(), *numbers, *sessions, *words}
-    listed = reads.sessions(db)
-    for id in sorted(named - {record.id for record in listed}):
-        raise NotInMemory(f"There is no session {id!r} in this space.")
+    records = reads.sessions(db)
+    missing = [f"card {id!r}" for id in cards if id not in of_cards]
+    missing += [f"session {id!r}" for id in sorted(named - {record.id for record in records})]
+    if missing:
+        raise NotInMemory(f"There is no {missing[0]} in this space.")
     ids = [
         each.id
-        for each in listed
+        for each in records
         if everything
         or each.id in named
         or (about and (each.quarantined or not each.state.settled))
@@ -143,16 +152,6 @@ def _changes(
         if everything or id in sessions:
             change = replace(change, after=None, turns=len(whole.session.turns))
         yield change
-
-
-def _sessions_of(db: Connection, cards: Sequence[str]) -> dict[str, str]:
-    """The sessions that the cards belong to."""
-    sql = "SELECT id, session FROM cards WHERE space = ? AND id IN"
-    found: dict[str, str] = {row[0]: row[1] for row in among(db, sql, cards, db.space)}
-    for id in cards:
-        if id not in found:
-            raise NotInMemory(f"There is no card {id!r} in this space.")
-    return found
 
 
 def _change(
@@ -207,8 +206,3 @@ def _without_subjects(made: Derived, about: Collection[str]) -> Derived:
         quarantined=[each for each in made.quarantined if each.subject.casefold() not in about],
         corrections=[each for each in made.corrections if each.original not in named - there],
     )
-
-
-def _texts(whole: StoredSession) -> dict[str, None]:
-    """Each text of its turns once, in order."""
-    return {turn.text: None for turn in whole.session.turns if turn.text.strip()}

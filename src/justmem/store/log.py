@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from justmem.domain import Entry, Forgotten
-from justmem.store.engine import Connection, row
+from justmem.store.engine import Connection
 
 _MOST_TARGETS = 100  # of one entry: what touches more says how many
 _PAGE = 1000
@@ -27,10 +27,8 @@ def add(db: Connection, verb: str, targets: Sequence[str] = (), **counts: int) -
     """Writes the next entry. None if nothing is logged."""
     entry = following(db, verb, targets, counts)
     if entry is not None:
-        db.run(
-            "INSERT INTO log (space, number, at, entry) VALUES (?, ?, ?, ?)",
-            *(db.space, entry.number, entry.at.isoformat(), entry.model_dump_json()),
-        )
+        row = (entry.number, entry.at.isoformat(), entry.model_dump_json())
+        db.insert("log", "number, at, entry", [row])
     return entry
 
 
@@ -40,11 +38,7 @@ def following(
     """The next entry, not written yet."""
     if db.author is None:
         return None
-    last = row(
-        db,
-        "SELECT number, entry FROM log WHERE space = ? ORDER BY number DESC LIMIT 1",
-        db.space,
-    )
+    last = db.first("number, entry", "log", "ORDER BY number DESC LIMIT 1")
     before = None if last is None else _entry(*last)
     named = tuple(dict.fromkeys(targets))
     at = db.author.clock().astimezone(UTC)
@@ -68,13 +62,14 @@ def forgotten(gone: Forgotten) -> dict[str, int]:
 # ---------------------------------------------------------------- reading
 
 
-def rows(
+def entries(
     db: Connection, *, after: int | None = None, before: int | None = None, limit: int = _PAGE
 ) -> list[Entry]:
-    found = db.rows(
-        "SELECT number, entry FROM log WHERE space = ? AND number > ? AND number < ? "
-        f"ORDER BY number {'DESC' if after is None else ''} LIMIT ?",
-        *(db.space, after or 0, before or 2**62, limit),
+    found = db.select(
+        "number, entry",
+        "log",
+        f"AND number > {after or 0} AND number < {before or 2**62} "
+        f"ORDER BY number {'DESC' if after is None else ''} LIMIT {limit}",
     )
     return [_entry(*each) for each in sorted(found)]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
@@ -19,10 +18,9 @@ from typing import NamedTuple, TypeVar
 import psycopg
 from psycopg.errors import Diagnostic
 
-from justmem.domain import Session
 from justmem.errors import InvalidSetting, NoSuchSpace, StoreBusy, StoreError
 from justmem.ports import Searched
-from justmem.store import erase, reads, schema, writes
+from justmem.store import erase, schema, writes
 from justmem.store.engine import Connection, Row, check_name, erased
 from justmem.store.postgres_connection import (
     OF_ALL,
@@ -37,85 +35,45 @@ from justmem.store.store import LEASE, SqlStore
 T = TypeVar("T")
 _MOST_ATTEMPTS = 10  # of workers at a session; then it waits for `justmem retry`
 _DUE = f"due <= extract(epoch FROM clock_timestamp()) AND attempts < {_MOST_ATTEMPTS}"
+_SKIP = "FOR UPDATE SKIP LOCKED"
 _LOOKED_AT = 50  # sessions that a worker chooses from
 
 
-class PostgresEngine:
-    """See `Engine`. `close`: the database is closed with it."""
+class PostgresStore(SqlStore):
+    """`close`: the database is closed with it."""
 
     def __init__(self, database: Database, space: str, *, close: bool) -> None:
+        super().__init__(space, database.owner)
         self.database = database
-        self.space = space
-        self.owner = database.owner
         self._close = close
-        self.closed = False
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._transaction(READ, work)
-
-    async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+    async def _transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
         """The lock of the space's row keeps other writers waiting, as SQLite's lock of the file
-        does. `once` leaves a mark: if the connection is lost while it commits, the mark tells
-        whether it happened."""
-        mark = secrets.token_hex(16)
-        done: list[T] = []
-
-        def job(db: Connection) -> T:
-            if not db.rows("SELECT 1 FROM spaces WHERE space = ? FOR UPDATE", self.space):
-                if done:  # it was erased, and the answer was lost
-                    return done[-1]
-                raise erased(self.space)
-            if once:
-                marked = "SELECT 1 FROM marks WHERE space = ? AND id = ?"
-                if done and db.rows(marked, self.space, mark):
-                    return done[-1]
-                now = db.seconds()
-                db.run("DELETE FROM marks WHERE space = ? AND at < ?", self.space, now - 3600)
-                db.run("INSERT INTO marks VALUES (?, ?, ?)", self.space, mark, now)
-            done.append(work(db))
-            return done[-1]
-
-        return await self._transaction("BEGIN", job)
-
-    async def _transaction(self, begin: str, work: Callable[[Connection], T]) -> T:
+        does."""
         database, space = self.database, self.space
-        return await database.run(
-            lambda: database.transaction(
-                f"{begin}; {of_space(space)}",
-                lambda connection: work(PostgresConnection(connection, space)),
-            )
-        )
 
-    def is_dead(self, owner: str) -> bool:
-        return False  # owners are processes of any machine
+        def job(connection: Raw) -> T:
+            db = PostgresConnection(connection, space)
+            if writes and not db.select("1", "spaces", "FOR UPDATE"):
+                raise erased(space)
+            return work(db)
 
-    async def size(self) -> int:
-        sizes = " UNION ALL ".join(
-            f"SELECT sum(pg_column_size(t.*)) FROM {table} t WHERE space = ?"
-            for table in schema.TABLES
-        )
-        found = await self.read(lambda db: db.rows(sizes, *[self.space] * len(schema.TABLES)))
-        return sum(int(size or 0) for (size,) in found)
+        begin = f"{'BEGIN' if writes else READ}; {of_space(space)}"
+        return await database.run(lambda: database.transaction(begin, job))
 
-    async def damage(self) -> Sequence[tuple[str, str]]:
-        return []
+    async def _size(self) -> int:
+        sizes = [(f"sum(pg_column_size({table}.*))", table) for table in schema.TABLES]
+        found = await self._read(lambda db: [db.select(*each)[0][0] for each in sizes])
+        return sum(int(size or 0) for size in found)
 
-    async def sweep(self, *, thorough: bool = False) -> None:
+    async def _sweep(self, *, thorough: bool = False) -> None:
         """Deleted rows are out of reach at once. Their bytes go with the server's own vacuum."""
         if thorough:
             await self.database.run(lambda: _vacuum(self.database, rewrite=True))
 
-    async def remains(self, pieces: Collection[bytes]) -> Searched:
-        # Outside the pool: it is asked for after `erase` too, when that is closed.
+    async def _search_bytes(self, pieces: Collection[bytes]) -> Searched:
+        # Outside the pool, which may be closed: the space may be erased.
         return await asyncio.to_thread(_remains, self.database, self.space, pieces)
-
-    async def erase(self) -> None:
-        def work(db: Connection) -> None:
-            for table in ("marks", *schema.TABLES[::-1]):
-                db.run(f"DELETE FROM {table} WHERE space = ?", self.space)
-
-        await self.write(work)
-        await self.close()
 
     async def backup(self, target: Path) -> None:
         raise InvalidSetting(
@@ -124,7 +82,7 @@ class PostgresEngine:
         )
 
     async def close(self) -> None:
-        self.closed = True
+        await super().close()
         if self._close:
             await self.database.close()
 
@@ -132,7 +90,7 @@ class PostgresEngine:
 # ---------------------------------------------------------------- all spaces
 
 
-async def open_store(url: str, space: str, *, create: bool = True) -> SqlStore:
+async def open_store(url: str, space: str, *, create: bool = True) -> PostgresStore:
     """One space with its own connections. They are closed with the store."""
     place = PostgresStorage(url)
     try:
@@ -146,33 +104,27 @@ class Job(NamedTuple):
     """A session that this worker has claimed."""
 
     space: str
-    session: Session
+    session: str
 
 
 class PostgresStorage(Database):
     """All spaces of a database."""
 
-    async def open(self, space: str, *, create: bool = True, close: bool = False) -> SqlStore:
+    async def open(self, space: str, *, create: bool = True, close: bool = False) -> PostgresStore:
         """`close`: the connections are closed with the store."""
         check_name(space)
-        if not await self.run(lambda: self._find(space, create=create)):
-            raise NoSuchSpace(f"There is no space {space!r} in {self.shown}.")
-        return SqlStore(PostgresEngine(self, space, close=close))
-
-    def _find(self, space: str, *, create: bool) -> bool:
-        """Whether the space exists or was created."""
 
         def find(connection: Raw) -> bool:
-            db = PostgresConnection(connection, space)
-            return bool(db.rows("SELECT 1 FROM spaces WHERE space = ?", space))
+            return bool(PostgresConnection(connection, space).select("1", "spaces"))
 
         def make(connection: Raw) -> None:
             writes.create(PostgresConnection(connection, space))
 
-        found = self.transaction(f"{READ}; {of_space(space)}", find)
-        if not found and create:
-            self.transaction(f"BEGIN; {of_space(space)}", make)
-        return found or create
+        if not await self.run(lambda: self.transaction(f"{READ}; {of_space(space)}", find)):
+            if not create:
+                raise NoSuchSpace(f"There is no space {space!r} in {self.shown}.")
+            await self.run(lambda: self.transaction(f"BEGIN; {of_space(space)}", make))
+        return PostgresStore(self, space, close=close)
 
     async def spaces(self) -> list[str]:
         """The names of all spaces, in order."""
@@ -187,17 +139,10 @@ class PostgresStorage(Database):
         tables without them instead, so that no byte stays; others wait meanwhile."""
         await self.run(lambda: _vacuum(self, rewrite=rewrite))
 
-    async def take(
-        self,
-        count: int = 1,
-        *,
-        lease: float = LEASE,
-        busy: Sequence[str] = (),
-        full: Sequence[str] = (),
-    ) -> list[Job]:
-        """Claims up to `count` waiting sessions, those that wait longest first. Later come those of
-        `busy` spaces, and last those that were tried before: one may have ended the worker that had
-        it. Nothing is taken of `full` spaces."""
+    async def take(self, *, busy: Sequence[str] = (), full: Sequence[str] = ()) -> Job | None:
+        """Claims the session that has waited longest. Later come those of `busy` spaces, and last
+        those that were tried before: one may have ended the worker that had it. Nothing is taken of
+        `full` spaces."""
 
         def waiting(connection: Raw) -> list[Row]:
             return PostgresConnection(connection, "").rows(
@@ -206,33 +151,25 @@ class PostgresStorage(Database):
                 *(list(full), list(busy)),
             )
 
-        def job() -> list[Job]:
-            jobs: list[Job] = []
-            for space, session_id in self.transaction(f"{READ}; {OF_ALL}", waiting):
-                if len(jobs) < count and (one := self._taken(space, session_id, lease)):
-                    jobs.append(one)
-            return jobs
+        def job() -> Job | None:
+            jobs = (Job(*row) for row in self.transaction(f"{READ}; {OF_ALL}", waiting))
+            return next((each for each in jobs if self._is_taken(each)), None)
 
         return await self.run(job)
 
-    def _taken(self, space: str, session_id: str, lease: float) -> Job | None:
-        """None if another worker was quicker."""
+    def _is_taken(self, job: Job) -> bool:
+        """False if another worker was quicker."""
 
-        def work(connection: Raw) -> Job | None:
-            db = PostgresConnection(connection, space)
-            here = (space, session_id)
-            free = f"SELECT 1 FROM sessions WHERE space = ? AND id = ? AND {_DUE}"
-            if not db.rows(f"{free} FOR UPDATE SKIP LOCKED", *here):
-                return None
-            db.run(
-                "UPDATE sessions SET owner = ?, attempts = attempts + 1, due = ? "
-                "WHERE space = ? AND id = ?",
-                *(self.owner, db.seconds() + lease, *here),
-            )
-            text = reads.texts(db, [session_id]).get(session_id)
-            return None if text is None else Job(space, text)
+        def work(connection: Raw) -> bool:
+            db = PostgresConnection(connection, job.space)
+            free = db.select("attempts", "sessions", f"AND {_DUE} {_SKIP}", id=job.session)
+            for (attempts,) in free:
+                due = db.seconds() + LEASE
+                changes = {"owner": self.owner, "attempts": attempts + 1, "due": due}
+                db.update("sessions", changes, id=job.session)
+            return bool(free)
 
-        return self.transaction(f"BEGIN; {of_space(space)}", work)
+        return self.transaction(f"BEGIN; {of_space(job.space)}", work)
 
 
 # ---------------------------------------------------------------- vacuum

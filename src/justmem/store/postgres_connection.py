@@ -29,9 +29,8 @@ from justmem.errors import (
     StoreFull,
     StoreTooNew,
 )
-from justmem.ports import Author
 from justmem.store import schema
-from justmem.store.engine import NOT_UNICODE, Row, Threads
+from justmem.store.engine import Connection, Row, Threads, values_checked
 
 T = TypeVar("T")
 Raw = psycopg.Connection[Any]
@@ -59,13 +58,10 @@ def _translated(sql: str) -> str:
     return sql.replace("?", "%s")
 
 
-class PostgresConnection:
-    """Inside a transaction of one space."""
-
+class PostgresConnection(Connection):
     def __init__(self, connection: Raw, space: str) -> None:
+        super().__init__(space)
         self.connection = connection
-        self.space = space
-        self.author: Author | None = None
         self._cursors = count()
 
     def _execute(self, sql: str, values: Sequence[Any]) -> psycopg.Cursor[Any]:
@@ -144,19 +140,26 @@ class Database:
             yield connection
 
     def transaction(self, begin: str, work: Callable[[Raw], T]) -> T:
-        """Runs again from the start if the connection is lost, even during the commit, or if the
-        server undid it."""
+        """Runs again from the start if the connection is lost, or if the server undid it. If the
+        connection of a write is lost while it commits, nobody knows whether it happened."""
         pool, pause = self._pool, _FIRST_PAUSE
         assert pool is not None, "a job runs in `run`"
         with self._errors():
             for left in range(_ATTEMPTS - 1, -1, -1):
+                committing = False
                 try:
                     with pool.connection() as connection:  # rolls back after an error
                         connection.execute(begin)
                         done = work(connection)
+                        committing = not begin.startswith(READ)
                         connection.execute("COMMIT")
                         return done
                 except psycopg.Error as error:
+                    if committing and _is_lost(error):
+                        raise StoreError(
+                            f"The connection to PostgreSQL at {self.shown} was lost at the end of "
+                            "a change, which may have been stored: look, and repeat it if not."
+                        ) from error
                     if not left or isinstance(error, PoolTimeout) or not _is_passing(error):
                         raise
                     if _is_lost(error):
@@ -169,11 +172,10 @@ class Database:
     def _errors(self) -> Iterator[None]:
         """Turns PostgreSQL's errors into ours."""
         try:
-            yield
+            with values_checked(f"The store at {self.shown}"):
+                yield
         except psycopg.Error as error:
             raise _named(error, self.shown) from error
-        except UnicodeEncodeError:
-            raise InvalidSession(NOT_UNICODE) from None
 
     async def close(self) -> None:
         if not self.closed:
@@ -261,26 +263,11 @@ _LOCK = 0x4A4D454D  # one migration at a time
 _OWN = "space = current_setting('justmem.space', true)"
 _OR_ALL = f"{_OWN} OR current_setting('justmem.everyone', true) = 'on'"
 _LISTED = ("spaces", "sessions")  # what a worker may see of everyone
-# Marks of writes that must not be done twice, kept for an hour.
-_MARKS = """
-CREATE TABLE marks (
-    space TEXT NOT NULL,
-    id TEXT NOT NULL,
-    at DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (space, id)
-);
-"""
 
 
 def _migrate(connection: Raw, shown: str) -> None:
     """One process does it; the others wait. `shown`: the address."""
-    known = _version(connection, shown)
-    if known > len(schema.MIGRATIONS):
-        raise StoreTooNew(
-            f"The store at {shown} was written by a newer JustMem (version {known} of "
-            f"its format, this one knows {len(schema.MIGRATIONS)}): upgrade JustMem to open it."
-        )
-    if known < len(schema.MIGRATIONS):
+    if _version(connection, shown) < len(schema.MIGRATIONS):
         connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
         with connection.transaction():
             _add_migrations(connection, _version(connection, shown))
@@ -296,7 +283,10 @@ def _version(connection: Raw, shown: str) -> int:
     if not exists("versions"):
         return 0
     row = connection.execute("SELECT max(version) FROM justmem.versions").fetchone()
-    return int(row[0]) if row else 0
+    version = int(row[0]) if row else 0
+    if version > len(schema.MIGRATIONS):
+        raise StoreTooNew(schema.explain_new(f"The store at {shown}", version))
+    return version
 
 
 def _add_migrations(connection: Raw, version: int) -> None:
@@ -305,8 +295,7 @@ def _add_migrations(connection: Raw, version: int) -> None:
         connection.execute("CREATE TABLE justmem.versions (version INTEGER NOT NULL)")
     connection.execute("SET LOCAL search_path = justmem")
     for number, migration in enumerate(schema.MIGRATIONS[version:], version + 1):
-        script = migration + _MARKS if number == 1 else migration
-        for statement in schema.statements(script, blob="BYTEA"):
+        for statement in schema.statements(migration, blob="BYTEA"):
             connection.execute(statement)
             if table := re.match(r"CREATE TABLE (\w+)", statement):
                 for secured in _secured(table[1], statement):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -19,16 +20,9 @@ from justmem.domain import (
     marks,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import (
-    CardFilter,
-    Derived,
-    Snapshot,
-    SpaceMetadata,
-    StoredSession,
-    Vectors,
-)
+from justmem.ports import CardFilter, Derived, Snapshot, SpaceMetadata, StoredSession, Vectors
 from justmem.store import codes, rows
-from justmem.store.engine import Connection, among, one, row
+from justmem.store.engine import Connection
 
 _BATCH = 50  # whole sessions read at a time
 
@@ -37,9 +31,7 @@ _BATCH = 50  # whole sessions read at a time
 
 
 def record(db: Connection, session_id: str) -> SessionRecord:
-    found = row(
-        db, f"SELECT {rows.RECORD} FROM sessions WHERE space = ? AND id = ?", db.space, session_id
-    )
+    found = db.first(rows.RECORD, "sessions", id=session_id)
     if found is None:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
     return rows.record_of(found)
@@ -47,60 +39,59 @@ def record(db: Connection, session_id: str) -> SessionRecord:
 
 def sessions(db: Connection) -> list[SessionRecord]:
     """In order of time."""
-    sql = f"SELECT {rows.RECORD} FROM sessions WHERE space = ? ORDER BY instant, number"
-    return [rows.record_of(each) for each in db.rows(sql, db.space)]
+    found = db.select(rows.RECORD, "sessions", "ORDER BY instant, number")
+    return [rows.record_of(each) for each in found]
 
 
-def texts(db: Connection, ids: Sequence[str], *, checked: bool = True) -> dict[str, Session]:
-    """The sessions that exist, in the given order."""
-    sql = "SELECT id, at, labels, until, digest FROM sessions WHERE space = ? AND id IN"
-    heads = {id: head for id, *head in among(db, sql, ids, db.space)}
+def texts(db: Connection, ids: Collection[str], *, checked: bool = True) -> dict[str, Session]:
+    """The sessions that exist, in the given order. `checked`: StoreDamaged if their words are."""
+    heads = {id: head for id, *head in db.among(rows.HEAD, "sessions", "id", ids)}
     turns: dict[str, list[Sequence[Any]]] = {id: [] for id in heads}
-    numbered = among(
-        db,
-        f"SELECT session, number, {rows.TURN} FROM turns WHERE space = ? AND session IN",
-        list(heads),
-        db.space,
-    )
+    numbered = db.among(f"session, number, {rows.TURN}", "turns", "session", heads)
     for id, _, *turn in sorted(numbered, key=itemgetter(1)):
         turns[id].append(turn)
-    made = {}
-    for id in ids:
-        if id in heads:
-            *head, digest = heads[id]
-            made[id] = rows.session_of(id, [*head, digest if checked else ""], turns[id])
-    return made
+    return {
+        id: rows.session_of(id, heads[id], turns[id], checked=checked) for id in ids if id in heads
+    }
 
 
 def _waiting(db: Connection, most: int) -> list[Session]:
     """The latest sessions that have turns without cards, in order of time."""
-    found = db.rows(
-        "SELECT id, done FROM sessions WHERE space = ? AND due IS NOT NULL AND done < turns "
-        f"ORDER BY instant DESC, number DESC LIMIT {most}",
-        db.space,
-    )
-    done: dict[str, int] = dict(found[::-1])
-    read = texts(db, list(done)).items()
+    latest = f"AND due IS NOT NULL AND done < turns ORDER BY instant DESC, number DESC LIMIT {most}"
+    done: dict[str, int] = dict(db.select("id, done", "sessions", latest)[::-1])
+    read = texts(db, done).items()
     return [session.without(range(1, done[id] + 1)) for id, session in read]
 
 
 def blanked(db: Connection, session: Session) -> Session:
     """The session without the words of forgotten turns."""
-    found = db.rows(
-        "SELECT id FROM forgotten WHERE space = ? AND prefix = ?",
-        *(db.space, marks.prefix(session.id)),
-    )
+    found = db.select("id", "forgotten", prefix=marks.prefix(session.id))
     gone = [mark for (mark,) in found]
     return session.without(marks.find_marked(session, gone)) if gone else session
 
 
 def forgotten(db: Connection) -> list[str]:
-    return sorted(id for (id,) in db.rows("SELECT id FROM forgotten WHERE space = ?", db.space))
+    return sorted(id for (id,) in db.select("id", "forgotten"))
 
 
-def forgotten_among(db: Connection, cards: Sequence[str]) -> set[str]:
-    sql = "SELECT id FROM forgotten WHERE space = ? AND prefix = '' AND id IN"
-    return {id for (id,) in among(db, sql, cards, db.space)}
+# ---------------------------------------------------------------- the whole space
+
+
+class State(NamedTuple):
+    """Changes with everything that a search or an overview reads."""
+
+    next_key: int
+    removals: int
+    dim: int
+
+
+def state(db: Connection) -> State:
+    return State(*db.head("next_key, removals, dim"))
+
+
+def embedder(db: Connection) -> tuple[str, int]:
+    name, dim = db.head("embedder, dim")
+    return name, dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +110,14 @@ class Overview:
 
 
 def overview(db: Connection) -> Overview:
-    sql = "SELECT sum(cards), sum(tokens) FROM sessions WHERE space = ?"
-    cards, tokens = one(db, sql, db.space)
-    subjects = db.rows(
-        "SELECT subject, count(*) FROM cards WHERE space = ? AND kind <> 'note' GROUP BY subject",
-        db.space,
-    )
-    return Overview(int(cards or 0), int(tokens or 0), dict(subjects))
+    ((cards, tokens),) = db.select("sum(cards), sum(tokens)", "sessions")
+    by_subject = "AND kind <> 'note' GROUP BY subject"
+    subjects: dict[str, int] = dict(db.select("subject, count(*)", "cards", by_subject))
+    return Overview(int(cards or 0), int(tokens or 0), subjects)
 
 
 def look(db: Connection, waiting: int, known: Overview) -> Snapshot:
-    last = row(
-        db,
-        "SELECT at FROM sessions WHERE space = ? ORDER BY instant DESC, number DESC LIMIT 1",
-        db.space,
-    )
+    last = db.first("at", "sessions", "ORDER BY instant DESC, number DESC LIMIT 1")
     return Snapshot(
         last_at=rows.time(last[0]) if last else None,
         cards=known.cards,
@@ -144,124 +128,123 @@ def look(db: Connection, waiting: int, known: Overview) -> Snapshot:
     )
 
 
-class State(NamedTuple):
-    """Changes with everything that a search or an overview reads."""
-
-    next_key: int
-    removals: int
-    dim: int
+def corrections(db: Connection) -> list[Correction]:
+    found = db.select("correction", "corrections", "ORDER BY session, number")
+    return [rows.correction_of(each) for each in found]
 
 
-def state(db: Connection) -> State:
-    sql = "SELECT next_key, removals, dim FROM spaces WHERE space = ?"
-    return State(*one(db, sql, db.space))
+def metadata(db: Connection, size: int) -> SpaceMetadata:
+    """`size`: bytes on disk."""
+    name, dim = embedder(db)
+    days = db.select("day, tokens", "spending", "ORDER BY day")
+    spending = [(date.fromisoformat(day), tokens) for day, tokens in days]
+    records = [each for each in sessions(db) if not each.is_note]
+    ((turns, cards, quarantined, tokens, card_tokens),) = db.select(
+        "sum(turns), sum(cards), sum(quarantined), sum(tokens), sum(card_tokens)", "sessions"
+    )
+    by_kind = db.select("kind, count(*)", "cards", "GROUP BY kind ORDER BY kind")
+    statements = len(db.select("DISTINCT subject, fact, event_date", "cards"))
+    stats = Stats(
+        space=db.space,
+        sessions=dict(Counter(each.state for each in records)),
+        turns=int(turns or 0),
+        cards=int(cards or 0),
+        repeated=int(cards or 0) - statements,
+        quarantined=int(quarantined or 0),
+        kinds=dict(by_kind),
+        history_tokens=int(tokens or 0),
+        card_tokens=int(card_tokens or 0),
+        bytes=size,
+        embedder=name,
+        spent_tokens=sum(tokens for _, tokens in spending),
+    )
+    return SpaceMetadata(name, dim, forgotten(db), spending, stats)
 
 
-def embedder(db: Connection) -> tuple[str, int]:
-    name, dim = one(db, "SELECT embedder, dim FROM spaces WHERE space = ?", db.space)
-    return name, dim
-
-
-# ---------------------------------------------------------------- cards
+# ---------------------------------------------------------------- cards and passages
 
 
 def cards_at(db: Connection, keys: Collection[int]) -> dict[int, tuple[Card, bytes | None]]:
     """Cards and their packed vectors."""
-    sql = f"SELECT {rows.CARD}, vector FROM cards WHERE space = ? AND key IN"
-    found = among(db, sql, list(keys), db.space)
+    found = db.among(f"{rows.CARD}, vector", "cards", "key", keys)
     return {key: (rows.card_of(row), vector) for key, *row, vector in found}
 
 
+def passages_at(db: Connection, keys: Collection[int]) -> dict[int, tuple[Passage, bytes | None]]:
+    """Passages and their packed vectors."""
+    found = db.among(f"{rows.PASSAGE}, vector", "passages", "key", keys)
+    return {key: (rows.passage_of(row), vector) for key, *row, vector in found}
+
+
 def cards(
-    db: Connection, where: CardFilter, subjects: Iterable[str], keys: Sequence[int] | None
+    db: Connection, where: CardFilter, subjects: Iterable[str], keys: Collection[int] | None
 ) -> list[Card]:
     """In order of time. `subjects`: all of the space. `keys`: only these cards; None: all."""
-    conditions, values = ["c.space = ?", "s.space = ?"], [db.space, db.space]
-    for column, value in (
-        ("id", where.id),
-        ("kind", where.kind),
-        ("status", where.status),
-        ("session", where.session_id),
-    ):
-        if value is not None:
-            conditions.append(f"c.{column} = ?")
-            values.append(value)
+    wanted = {"id": where.id, "kind": where.kind, "status": where.status}
+    wanted = {column: value for column, value in wanted.items() if value is not None}
+    if where.session_id is not None:
+        wanted["session"] = where.session_id
+    values = [db.space, db.space, *wanted.values()]
+    conditions = ["c.space = ?", "s.space = ?", *(f"c.{column} = ?" for column in wanted)]
     if where.subject is not None:  # ignores case
         named = [name for name in subjects if name.casefold() == where.subject.casefold()]
         conditions.append(f"c.subject IN ({', '.join('?' * len(named)) or 'NULL'})")
         values += named
     listed = ", ".join(f"c.{column}" for column in rows.CARD.split(", "))
     sql = (
-        f"SELECT s.instant, s.number, {listed} FROM cards c JOIN sessions s ON s.id = c.session "
-        f"WHERE {' AND '.join(conditions)}"
+        f"SELECT {listed} FROM cards c JOIN sessions s ON s.id = c.session "
+        f"WHERE {' AND '.join(conditions)} ORDER BY s.instant, s.number, c.key"
     )
-    order = "ORDER BY s.instant, s.number, c.key"
     if keys is None:
-        page = f"LIMIT {where.limit} OFFSET {where.offset}"
-        found: Iterable[Sequence[Any]] = db.each(f"{sql} {order} {page}", *values)
-    else:
-        listed_rows = sorted(
-            among(db, f"{sql} AND c.key IN", keys, *values), key=itemgetter(0, 1, 2)
+        found: Iterable[Sequence[Any]] = db.each(
+            f"{sql} LIMIT {where.limit} OFFSET {where.offset}", *values
         )
-        found = listed_rows[where.offset :][: where.limit]
-    return [rows.card_of(each[3:]) for each in found]
-
-
-def corrections(db: Connection, session: str | None = None) -> list[Correction]:
-    """Of all cards, or of a session's."""
-    sql = "SELECT correction FROM corrections WHERE space = ? {} ORDER BY session, number"
-    if session is None:
-        found = db.rows(sql.format(""), db.space)
     else:
-        found = db.rows(sql.format("AND session = ?"), db.space, session)
-    return [rows.correction_of(each) for each in found]
-
-
-def passages_at(db: Connection, keys: Collection[int]) -> dict[int, tuple[Passage, bytes | None]]:
-    """Passages and their packed vectors."""
-    sql = f"SELECT {rows.PASSAGE}, vector FROM passages WHERE space = ? AND key IN"
-    found = among(db, sql, list(keys), db.space)
-    return {key: (rows.passage_of(row), vector) for key, *row, vector in found}
+        those = set(keys)
+        found = [row for row in db.each(sql, *values) if row[0] in those]
+        found = found[where.offset :][: where.limit]
+    return [rows.card_of(row) for _, *row in found]
 
 
 # ---------------------------------------------------------------- whole sessions
 
 
 def each_whole_session(db: Connection, ids: Sequence[str]) -> Iterator[StoredSession]:
-    """The same as `whole_sessions`, some at a time."""
+    """The same as `whole_sessions`, some at a time, and damaged ones too."""
     for start in range(0, len(ids), _BATCH):
-        yield from whole_sessions(db, ids[start : start + _BATCH])
+        yield from whole_sessions(db, ids[start : start + _BATCH], checked=False)
 
 
-def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
-    """Everything that is stored of these sessions, in the given order."""
+def whole_sessions(
+    db: Connection, ids: Collection[str], *, checked: bool = True
+) -> list[StoredSession]:
+    """Everything that is stored of the sessions that exist, in the given order."""
 
     def by_session(columns: str, table: str, order: str) -> dict[str, list[list[Any]]]:
-        sql = f"SELECT {order}, session, {columns} FROM {table} WHERE space = ? AND session IN"
         found: dict[str, list[list[Any]]] = {id: [] for id in ids}
-        for _, id, *each in sorted(among(db, sql, ids, db.space), key=itemgetter(0)):
-            found[id].append(each)
+        each = db.among(f"{order}, session, {columns}", table, "session", ids)
+        for _, id, *row in sorted(each, key=itemgetter(0)):
+            found[id].append(row)
         return found
 
     columns = "id, done, spent, state, reason, tokens, card_tokens"
-    sql = f"SELECT {columns} FROM sessions WHERE space = ? AND id IN"
-    heads = {id: head for id, *head in among(db, sql, ids, db.space)}
+    heads = {id: head for id, *head in db.among(columns, "sessions", "id", ids)}
     cards = by_session(f"vector, {rows.CARD}", "cards", "key")
     passages = by_session(f"vector, {rows.PASSAGE}", "passages", "key")
     quarantined = by_session("subject, fact, reason", "quarantine", "number")
     corrected = by_session("correction", "corrections", "number")
     made = []
-    for id, session in texts(db, ids, checked=False).items():
+    for id, session in texts(db, ids, checked=checked).items():
         done, spent, state, reason, tokens, card_tokens = heads[id]
         derived = Derived(
             state=SessionState(state),
             reason=reason,
-            cards=[rows.card_of(each) for _, _, *each in cards[id]],
+            cards=[rows.card_of(row) for _, _, *row in cards[id]],
             card_vectors=_vectors([vector for vector, *_ in cards[id]]),
-            passages=[rows.passage_of(each) for _, _, *each in passages[id]],
+            passages=[rows.passage_of(row) for _, _, *row in passages[id]],
             passage_vectors=_vectors([vector for vector, *_ in passages[id]]),
-            quarantined=[rows.quarantined_of(each) for each in quarantined[id]],
-            corrections=[rows.correction_of(each) for each in corrected[id]],
+            quarantined=[rows.quarantined_of(row) for row in quarantined[id]],
+            corrections=[rows.correction_of(row) for row in corrected[id]],
             tokens=tokens,
             card_tokens=card_tokens,
         )
@@ -272,64 +255,3 @@ def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
 def _vectors(packed: Sequence[bytes | None]) -> Vectors:
     """Empty if a row has none."""
     return codes.unpack(packed if all(packed) else [])
-
-
-# ---------------------------------------------------------------- sums
-
-
-def metadata(db: Connection) -> SpaceMetadata:
-    name, dim = embedder(db)
-    return SpaceMetadata(name, dim, forgotten(db), spending(db))
-
-
-def spending(db: Connection) -> list[tuple[date, int]]:
-    found = db.rows("SELECT day, tokens FROM spending WHERE space = ?", db.space)
-    return sorted((date.fromisoformat(day), tokens) for day, tokens in found)
-
-
-def stats(db: Connection, size: int) -> Stats:
-    listed = [each for each in sessions(db) if not each.is_note]
-    states: dict[str, int] = {}
-    for each in listed:
-        states[each.state] = states.get(each.state, 0) + 1
-    sums = one(
-        db,
-        "SELECT coalesce(sum(turns), 0), coalesce(sum(cards), 0), coalesce(sum(quarantined), 0), "
-        "coalesce(sum(tokens), 0), coalesce(sum(card_tokens), 0) FROM sessions "
-        "WHERE space = ?",
-        db.space,
-    )
-    turns, cards, quarantined, tokens, card_tokens = map(int, sums)
-    kinds = db.rows("SELECT kind, count(*) FROM cards WHERE space = ? GROUP BY kind", db.space)
-    (statements,) = one(
-        db,
-        "SELECT count(*) FROM (SELECT DISTINCT subject, fact, event_date FROM cards "
-        "WHERE space = ?) AS statements",
-        db.space,
-    )
-    return Stats(
-        space=db.space,
-        sessions=states,
-        turns=turns,
-        cards=cards,
-        repeated=cards - statements,
-        quarantined=quarantined,
-        kinds=dict(sorted(kinds)),
-        history_tokens=tokens,
-        card_tokens=card_tokens,
-        bytes=size,
-        embedder=embedder(db)[0],
-        spent_tokens=sum(tokens for _, tokens in spending(db)),
-    )
-
-
-def counts(db: Connection) -> Mapping[str, int]:
-    """Counts of the whole space, as `Forgotten` has them."""
-    names = ("cards", "sessions", "turns", "quarantined")
-    sums = one(
-        db,
-        "SELECT coalesce(sum(cards), 0), count(*), coalesce(sum(turns), 0), "
-        "coalesce(sum(quarantined), 0) FROM sessions WHERE space = ?",
-        db.space,
-    )
-    return dict(zip(names, map(int, sums), strict=True))

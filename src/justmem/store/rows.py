@@ -22,10 +22,10 @@ from justmem.domain import (
 )
 from justmem.errors import StoreDamaged
 
-SETTLED = (SessionState.STORED, SessionState.EMPTY)
 CARD = "key, id, session, subject, fact, event_date, status, kind, said_at, turns, until"
 PASSAGE = "key, session, turn, start, stop"
 TURN = "speaker, role, text, at, key, forgotten"
+HEAD = "id, at, labels, until, digest"
 RECORD = "id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until"
 
 
@@ -44,7 +44,7 @@ def _event(text: str) -> EventDate:
     return EventDate.parse(text)
 
 
-# ---------------------------------------------------------------- turns
+# ---------------------------------------------------------------- sessions and turns
 
 
 def turn_row(turn: Turn) -> tuple[Any, ...]:
@@ -65,8 +65,9 @@ def turn_of(row: Sequence[Any]) -> Turn:
     )
 
 
-def session_of(id: str, head: Sequence[str], turns: Iterable[Sequence[Any]]) -> Session:
-    """`head`: its time, labels, expiry and digest. The digest is compared unless it is empty."""
+def session_of(
+    id: str, head: Sequence[str], turns: Iterable[Sequence[Any]], *, checked: bool
+) -> Session:
     at, labels, until, digest = head
     session = Session(
         id=id,
@@ -75,7 +76,7 @@ def session_of(id: str, head: Sequence[str], turns: Iterable[Sequence[Any]]) -> 
         labels=labels_of(labels),
         until=time(until) if until else None,
     )
-    if digest and session.digest != digest:
+    if checked and session.digest != digest:
         raise StoreDamaged(
             f"The stored words of session {id!r} are damaged: restore the store from a "
             "backup, or forget that session and remember it again."
@@ -87,29 +88,33 @@ def labels_row(labels: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(labels.items())), ensure_ascii=False) if labels else ""
 
 
-def until_row(until: datetime | None) -> str:
-    return until.isoformat() if until else ""
-
-
 def labels_of(text: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(text) if text else {}
     return found
 
 
-def correction_of(row: Sequence[Any]) -> Correction:
-    return Correction.model_validate_json(row[0])
+def until_row(until: datetime | None) -> str:
+    return until.isoformat() if until else ""
 
 
-def passage_text(session: Session, said: Passage) -> str:
-    return session.turn(said.turn).text[said.start : said.end]
+def record_of(row: Sequence[Any]) -> SessionRecord:
+    id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until = row
+    return SessionRecord(
+        id=id,
+        at=time(at),
+        digest=digest,
+        state=SessionState(state),
+        reason=reason,
+        turns=turns,
+        cards=cards,
+        quarantined=quarantined,
+        tokens=tokens,
+        labels=labels_of(labels),
+        until=time(until) if until else None,
+    )
 
 
-def passage_of(row: Sequence[Any]) -> Passage:
-    session, turn, start, end = row
-    return Passage(session_id=session, turn=turn, start=start, end=end)
-
-
-# ---------------------------------------------------------------- cards
+# ---------------------------------------------------------------- what is derived from them
 
 
 def card_row(key: int, card: Card) -> tuple[Any, ...]:
@@ -130,30 +135,33 @@ def card_row(key: int, card: Card) -> tuple[Any, ...]:
 
 
 def card_mark(row: Sequence[Any]) -> str:
-    """A hash of a row of `cards`, without its space and its mark."""
-    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=6).hexdigest()
+    """A hash of a row of `cards`, without its key."""
+    return hashlib.blake2b(repr(tuple(row[1:])).encode(), digest_size=6).hexdigest()
 
 
 def card_of(row: Sequence[Any]) -> Card:
     id, session, subject, fact, event, status, kind, said, turns, until = row
-    try:
-        return Card(
-            id=id,
-            subject=subject,
-            fact=fact,
-            event_date=_event(event),
-            status=status,
-            kind=kind,
-            session_id=session,
-            said_at=time(said),
-            turns=tuple(map(int, turns.split())),
-            until=time(until) if until else None,
-        )
-    except (ValueError, TypeError, OverflowError, AttributeError):
-        raise StoreDamaged(
-            f"The card {id!r} is damaged: restore the store from a backup, or forget "
-            "its session and remember it again."
-        ) from None
+    return Card(
+        id=id,
+        subject=subject,
+        fact=fact,
+        event_date=_event(event),
+        status=status,
+        kind=kind,
+        session_id=session,
+        said_at=time(said),
+        turns=tuple(map(int, turns.split())),
+        until=time(until) if until else None,
+    )
+
+
+def passage_of(row: Sequence[Any]) -> Passage:
+    session, turn, start, end = row
+    return Passage(session_id=session, turn=turn, start=start, end=end)
+
+
+def passage_text(session: Session, said: Passage) -> str:
+    return session.turn(said.turn).text[said.start : said.end]
 
 
 def quarantined_of(row: Sequence[Any]) -> Quarantined:
@@ -161,21 +169,5 @@ def quarantined_of(row: Sequence[Any]) -> Quarantined:
     return Quarantined(subject=subject, fact=fact, reason=reason)
 
 
-# ---------------------------------------------------------------- records
-
-
-def record_of(row: Sequence[Any]) -> SessionRecord:
-    id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until = row
-    return SessionRecord(
-        id=id,
-        at=time(at),
-        digest=digest,
-        state=SessionState(state),
-        reason=reason,
-        turns=turns,
-        cards=cards,
-        quarantined=quarantined,
-        tokens=tokens,
-        labels=labels_of(labels),
-        until=time(until) if until else None,
-    )
+def correction_of(row: Sequence[Any]) -> Correction:
+    return Correction.model_validate_json(row[0])

@@ -176,3 +176,10 @@ def explain_old(where: str) -> str:
         "was changed. Run `justmem export -o FILE` for each space with the version that wrote it, "
         "and `justmem import FILE` with this one."
     )
+
+
+def explain_new(where: str, version: int) -> str:
+    return (
+        f"{where} was written by a newer JustMem (version {version} of its format, this one knows "
+        f"{len(MIGRATIONS)}): upgrade JustMem to open it."
+    )

@@ -7,7 +7,6 @@ import importlib
 import re
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -17,7 +16,6 @@ from typing import Any
 from pydantic import SecretStr
 
 from justmem.errors import (
-    InvalidSession,
     JustMemError,
     StoreBusy,
     StoreDamaged,
@@ -26,24 +24,20 @@ from justmem.errors import (
     StoreTooNew,
     WrongKey,
 )
-from justmem.ports import Author
 from justmem.runtime.process import need
 from justmem.store import files, schema
-from justmem.store.engine import NOT_UNICODE, Row
+from justmem.store.engine import Connection, Row, damaged, values_checked
 from justmem.store.files import Keyring
 from justmem.store.writes import create
 
 _SQLCIPHER = "sqlcipher3.dbapi2"
 _HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
-# Reading stored rows raises these only if the rows were damaged.
-_UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
 
 
-class SqliteConnection:
+class SqliteConnection(Connection):
     def __init__(self, db: sqlite3.Connection, space: str) -> None:
+        super().__init__(space)
         self.db = db
-        self.space = space
-        self.author: Author | None = None
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         return self.db.execute(sql, values).fetchall()
@@ -87,7 +81,7 @@ def connect(path: Path, patience: float, key: SecretStr | None) -> sqlite3.Conne
     try:
         if key is not None:
             db.execute("PRAGMA cipher_log_level = NONE")  # it would write to standard error
-            db.execute(f"PRAGMA key = {_literal(key)}")
+            db.execute(f"PRAGMA key = {literal(key)}")
             db.execute("PRAGMA cipher_compatibility = 4")  # a later SQLCipher reads it all the same
             # Otherwise VACUUM or a sort would write plain words to a temporary file.
             db.execute("PRAGMA temp_store = MEMORY")
@@ -104,13 +98,8 @@ def connect(path: Path, patience: float, key: SecretStr | None) -> sqlite3.Conne
     return db
 
 
-def change_key(db: sqlite3.Connection, key: SecretStr) -> None:
-    db.execute(f"PRAGMA rekey = {_literal(key)}")
-
-
-def _literal(key: SecretStr) -> str:
-    """The key as a PRAGMA takes it. 64 hexadecimal digits are the key itself; SQLCipher derives it
-    from anything else. Never show it."""
+def literal(key: SecretStr) -> str:
+    """A key of 64 hexadecimal digits is used as it is; SQLCipher derives one from any other."""
     text = key.get_secret_value()
     return f"\"x'{text}'\"" if _HEX_KEY.fullmatch(text) else "'" + text.replace("'", "''") + "'"
 
@@ -127,10 +116,7 @@ def _check_key(db: sqlite3.Connection, path: Path) -> None:
         broken = len(db.execute("PRAGMA cipher_integrity_check").fetchall())
         if file.kind == "locked" and broken >= file.size // files.PAGE:
             raise WrongKey(f"{path} is encrypted with another key: give the right key.") from None
-        raise StoreDamaged(
-            f"{path} cannot be read with any key ({broken} of its pages are damaged): restore it "
-            "from a backup, or move it away and remember its sessions again."
-        ) from None
+        raise damaged(str(path), error) from None
 
 
 @contextmanager
@@ -149,15 +135,19 @@ def transaction(db: sqlite3.Connection, *, writes: bool) -> Iterator[None]:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Turns SQLite's errors into ours."""
+    """Turns SQLite's errors, and those of files, into ours."""
     try:
-        yield
+        with values_checked(where):
+            yield
     except errors() as error:
         raise _named(error, where) from error
-    except UnicodeEncodeError:
-        raise InvalidSession(NOT_UNICODE) from None
-    except _UNREADABLE as error:
-        raise _damaged(where, error) from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"The store {where} cannot be opened ({error.strerror}): choose a folder that you may "
+            "write to, or correct the permissions of the file and its folder."
+        ) from None
 
 
 def _named(error: Exception, where: str) -> JustMemError:
@@ -168,23 +158,16 @@ def _named(error: Exception, where: str) -> JustMemError:
             return StoreFull(
                 f"There is no room left for {where}: free some space on its disk and try again."
             )
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
-            return _damaged(where, error)  # our SQL works with every sound file
-        case 0 if "decode to UTF-8" in str(error):
-            return _damaged(where, error)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return StoreError(
                 f"The store {where} cannot be opened for writing ({error}): "
                 "correct the permissions of the file and its folder."
             )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
+            return damaged(where, error)  # our SQL works with every sound file
+        case 0 if "decode to UTF-8" in str(error):
+            return damaged(where, error)
     return StoreError(f"SQLite cannot work with {where} ({error}): check the disk and the file.")
-
-
-def _damaged(where: str, error: Exception) -> StoreDamaged:
-    return StoreDamaged(
-        f"{where} cannot be read ({error}): restore it from a backup, or export what can "
-        "still be read and import it into a new space."
-    )
 
 
 # ---------------------------------------------------------------- the schema
@@ -195,16 +178,7 @@ OLD_APPLICATIONS = (0x4A4D454D, 0x4A4D3032)
 
 def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
     """Migrates the file. One process does it; the others wait."""
-    version = _version(db, where)
-    if version == 0:
-        db.execute(f"PRAGMA page_size = {files.PAGE}")
-    if version > len(schema.MIGRATIONS):
-        raise StoreTooNew(
-            f"{where} was written by a newer JustMem (version {version} of its format, this one "
-            f"knows {len(schema.MIGRATIONS)}): upgrade JustMem to open it."
-        )
-    _use_log(db)
-    if version < len(schema.MIGRATIONS):
+    if _version(db, where) < len(schema.MIGRATIONS):
         with transaction(db, writes=True):
             _migrate(db, _version(db, where), space)
     name = name_in(db)
@@ -240,22 +214,9 @@ def _version(db: sqlite3.Connection, where: str) -> int:
         raise StoreDamaged(
             f"{where} is an SQLite file of another program: move it out of JustMem's folder."
         )
+    if version > len(schema.MIGRATIONS):
+        raise StoreTooNew(schema.explain_new(where, version))
     return int(version)
-
-
-def _use_log(db: sqlite3.Connection) -> None:
-    """Switches to the write-ahead log, so that readers do not wait for a writer. SQLite does not
-    wait when two processes switch at once, so we do."""
-    for _ in range(200):
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-        except errors() as error:
-            if code(error) != sqlite3.SQLITE_BUSY:
-                raise
-            time.sleep(0.025)
-        else:
-            return
-    raise StoreBusy("Another process is creating this space: try again in a moment.")
 
 
 def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
@@ -273,7 +234,7 @@ _OBJECTS = """
 """
 
 
-def foreign(db: SqliteConnection) -> list[str]:
+def foreign(db: Connection) -> list[str]:
     """Tables, indexes, triggers and views that JustMem did not make, or not like this."""
     return [
         f"{'an' if kind == 'index' else 'a'} {kind} {name!r}"

@@ -1,7 +1,8 @@
 """The store of one space: every operation once, for both engines.
 
 An operation is a function of a connection, in one transaction: see `reads`, `writes`,
-`forgetting`. Here they become methods. `justmem.ports.Store` says what each promises.
+`forgetting`. Here they become methods. `justmem.ports.Store` says what each promises. An engine
+adds the methods with a leading underscore that are abstract here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from justmem.domain import Card, Health, Stats
+from justmem.domain import Card, Health
 from justmem.errors import StoreError
 from justmem.ports import (
     Author,
@@ -30,13 +32,14 @@ from justmem.ports import (
     Searched,
     SearchLimits,
     Snapshot,
+    SpaceMetadata,
     Vectors,
     View,
 )
 from justmem.ports.searches import INDEXES
-from justmem.store import derived, erase, forgetting, log, reads, writes
+from justmem.store import derived, erase, forgetting, log, reads, schema, writes
 from justmem.store.check import check
-from justmem.store.engine import Connection, Engine
+from justmem.store.engine import Connection
 from justmem.store.search import Finder
 
 P = ParamSpec("P")
@@ -46,11 +49,9 @@ LEASE = 60.0  # seconds
 _BATCH = 20  # sessions that are embedded at a time
 
 
-def writing(work: Callable[Concatenate[Connection, P], T], *, once: bool = False) -> Method[P, T]:
-    """A method that writes. `once`: it must not be applied twice if the connection is lost."""
-
+def writing(work: Callable[Concatenate[Connection, P], T]) -> Method[P, T]:
     async def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._write(lambda db: work(db, *args, **kwargs), once=once)
+        return await self._write(lambda db: work(db, *args, **kwargs))
 
     return method
 
@@ -59,7 +60,7 @@ def reading(
     work: Callable[Concatenate[Connection, P], T],
     ids: Callable[[T], Sequence[str]] = lambda _: (),
 ) -> Method[P, T]:
-    """A method that reads. `ids`: the ids that a log of reads names."""
+    """`ids`: the ids that a log of reads names."""
 
     async def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._read(lambda db: work(db, *args, **kwargs), ids)
@@ -71,32 +72,65 @@ def _own_ids(found: Sequence[Any]) -> list[str]:
     return [each.id for each in found]
 
 
-class SqlStore:
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.space = engine.space
+class SqlStore(ABC):
+    path: Path | None = None  # the file of the space; None if it has none
+
+    def __init__(self, space: str, owner: str = "") -> None:
+        self.space = space
         self.author: Author | None = None
+        self.closed = False
         self._finder = Finder()
-        self._owner = engine.owner or f"{os.getpid()}.{secrets.token_hex(6)}"  # of leases
+        self._owner = owner or f"{os.getpid()}.{secrets.token_hex(6)}"  # of leases
 
-    @property
-    def path(self) -> Path | None:
-        """The file of the space; None if it has none."""
-        return getattr(self.engine, "path", None)
+    # ------------------------------------------------------------ of the engine
 
-    async def _write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+    @abstractmethod
+    async def _transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        """Runs in a thread: reads one snapshot of the space, or writes as its only writer."""
+
+    @abstractmethod
+    async def _sweep(self, *, thorough: bool = False) -> None:
+        """Removes the bytes of deleted rows, as far as that is cheap. `thorough`: all of them; an
+        error if that fails."""
+
+    @abstractmethod
+    async def _search_bytes(self, pieces: Collection[bytes]) -> Searched:
+        """Sweeps thoroughly, then searches every table and file for the pieces."""
+
+    @abstractmethod
+    async def _size(self) -> int:
+        """Bytes on disk."""
+
+    async def _damage(self) -> Sequence[tuple[str, str]]:
+        """What the engine itself finds wrong, and what to do about it."""
+        return []
+
+    def _is_dead(self, owner: str) -> bool:
+        """Whether the owner of a lease has certainly ended."""
+        return False
+
+    @abstractmethod
+    async def backup(self, target: Path) -> None: ...
+
+    async def close(self) -> None:
+        self.closed = True
+        self._finder.clear()
+
+    # ------------------------------------------------------------ operations
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
         author = self.author and self.author.acting
 
         def signed(db: Connection) -> T:
             db.author = author
             return work(db)
 
-        return await self.engine.write(signed, once=once)
+        return await self._transaction(signed, writes=True)
 
     async def _read(
         self, work: Callable[[Connection], T], ids: Callable[[T], Sequence[str]] = lambda _: ()
     ) -> T:
-        found = await self.engine.read(work)
+        found = await self._transaction(work, writes=False)
         if self.author is not None and self.author.reads:
             named = list(dict.fromkeys(ids(found)))
             if named:
@@ -104,52 +138,37 @@ class SqlStore:
         return found
 
     keep = writing(writes.keep)
-    append = writing(writes.append, once=True)
     settle = writing(writes.settle)
-    revise = writing(derived.revise, once=True)
     rebuild = writing(writes.rebuild)
     put = writing(writes.put)
-    spend = writing(writes.spend, once=True)
+    spend = writing(writes.spend)
 
     sessions = reading(reads.sessions)
-    texts = reading(reads.texts, list)
-    whole_sessions = reading(
-        reads.whole_sessions, lambda found: [whole.session.id for whole in found]
-    )
-    metadata = reading(reads.metadata)
-    log = reading(log.rows)
-
-    # ------------------------------------------------------------ vectors
-
-    async def bind(self, embedder: str, dim: int, embed: Embed | None = None) -> int:
-        if embed is None:
-            if await self.engine.read(reads.embedder) != (embedder, dim):
-                await self._write(lambda db: derived.bind(db, embedder, dim))
-            return 0
-        state = await self.engine.read(reads.state)
-        ids = [record.id for record in await self.engine.read(reads.sessions)]
-        made: dict[tuple[Index, str], Vectors] = {}  # by index and session
-        for start in range(0, len(ids), _BATCH):
-            some = await self.engine.read(
-                partial(reads.whole_sessions, ids=ids[start : start + _BATCH])
-            )
-            found = {each.session.id: derived.texts(each.derived, each.session) for each in some}
-            for index in INDEXES:
-                texts = [text for own in found.values() for text in own[index]]
-                ends = np.cumsum([len(own[index]) for own in found.values()])
-                parts = np.split(await embed(index, texts), ends[:-1]) if texts else []
-                made |= {(index, id): part for id, part in zip(found, parts, strict=bool(parts))}
-        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, state))
-        return sum(map(len, made.values()))
+    read = reading(reads.whole_sessions, lambda found: [each.session.id for each in found])
+    log = reading(log.entries)
 
     # ------------------------------------------------------------ leases
 
     @asynccontextmanager
     async def claim(self, session_id: str) -> AsyncIterator[bool]:
-        if not await self._renewed(session_id):
+        renew = partial(
+            writes.claim,
+            session_id=session_id,
+            owner=self._owner,
+            lease=LEASE,
+            is_dead=self._is_dead,
+        )
+        if not await self._write(renew):
             yield False
             return
-        renewing = asyncio.create_task(self._keep_renewing(session_id))
+
+        async def keep_renewing() -> None:
+            while True:
+                await asyncio.sleep(LEASE / 3)
+                with suppress(StoreError):  # try again at the next renewal
+                    await self._write(renew)
+
+        renewing = asyncio.create_task(keep_renewing())
         try:
             yield True
         finally:
@@ -158,18 +177,6 @@ class SqlStore:
                 await renewing
             with suppress(StoreError):  # the lease expires
                 await self._write(partial(writes.release, session_id=session_id, owner=self._owner))
-
-    async def _renewed(self, session_id: str) -> bool:
-        engine = self.engine
-        return await self._write(
-            lambda db: writes.claim(db, session_id, self._owner, LEASE, engine.is_dead)
-        )
-
-    async def _keep_renewing(self, session_id: str) -> None:
-        while True:
-            await asyncio.sleep(LEASE / 3)
-            with suppress(StoreError):  # try again at the next renewal
-                await self._renewed(session_id)
 
     # ------------------------------------------------------------ search
 
@@ -204,13 +211,12 @@ class SqlStore:
             return await self._read(lambda db: forgetting.forget(db, dry_run=True, **what))
         if what.get("everything"):
             counted = await self._write(forgetting.last_entry)
-            self._finder.clear()
-            await self.engine.erase()
+            await self._erase()
             return Removed(counted)
-        gone = await self._write(lambda db: forgetting.forget(db, **what), once=True)
-        self._finder.clear()  # it holds vectors
+        gone = await self._write(lambda db: forgetting.forget(db, **what))
+        self._finder.clear()  # it holds words and vectors
         try:
-            await self.engine.sweep()
+            await self._sweep()
         except StoreError as error:
             raise type(error)(
                 "It is forgotten, but its bytes are still in the file. They are removed the next "
@@ -218,29 +224,49 @@ class SqlStore:
             ) from error
         return gone
 
+    async def _erase(self) -> None:
+        """Removes the whole space, and closes."""
+
+        def work(db: Connection) -> None:
+            for table in reversed(schema.TABLES):
+                db.delete(table)
+
+        await self._write(work)
+        await self.close()
+
     async def remains(self, texts: Sequence[str], vectors: Sequence[Vectors] = ()) -> Searched:
         of_texts = [erase.text_pieces(text) for text in texts]
         pieces = set[bytes]().union(*of_texts, *map(erase.vector_pieces, vectors))
-        if self.engine.closed:
-            return await self.engine.remains(pieces)
-        held = await self.engine.read(lambda db: erase.held_elsewhere(db, pieces))
-        found = await self.engine.remains(pieces - held.keys())
+        if self.closed:
+            return await self._search_bytes(pieces)
+        held = await self._read(lambda db: erase.held_elsewhere(db, pieces))
+        found = await self._search_bytes(pieces - held.keys())
         whole = {n: held[min(own)] for n, own in enumerate(of_texts) if own and own <= held.keys()}
         return replace(found, held=whole)
 
     # ------------------------------------------------------------ the whole space
 
-    async def stats(self) -> Stats:
-        size = await self.engine.size()
-        return await self._read(partial(reads.stats, size=size))
+    async def bind(self, embedder: str, dim: int, embed: Embed | None = None) -> int:
+        if embed is None:
+            if await self._read(reads.embedder) != (embedder, dim):
+                await self._write(lambda db: derived.bind(db, embedder, dim))
+            return 0
+        state = await self._read(reads.state)
+        ids = _own_ids(await self._read(reads.sessions))
+        made: dict[tuple[Index, str], Vectors] = {}  # by index and session
+        for start in range(0, len(ids), _BATCH):
+            some = await self._read(partial(reads.whole_sessions, ids=ids[start : start + _BATCH]))
+            found = {each.session.id: derived.texts(each.derived, each.session) for each in some}
+            for index in INDEXES:
+                texts = [text for own in found.values() for text in own[index]]
+                ends = np.cumsum([len(own[index]) for own in found.values()])
+                parts = np.split(await embed(index, texts), ends[:-1]) if texts else []
+                made |= {(index, id): part for id, part in zip(found, parts, strict=bool(parts))}
+        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, state))
+        return sum(map(len, made.values()))
+
+    async def metadata(self) -> SpaceMetadata:
+        return await self._read(partial(reads.metadata, size=await self._size()))
 
     async def check(self) -> Health:
-        found = await self.engine.damage()
-        return await self._read(partial(check, found=found))
-
-    async def backup(self, target: Path) -> None:
-        await self.engine.backup(target)
-
-    async def close(self) -> None:
-        self._finder.clear()
-        await self.engine.close()
+        return await self._read(partial(check, found=await self._damage()))

@@ -4,95 +4,96 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date
 
 from justmem.domain import NOTE, Session, SessionRecord, SessionState, Turn, marks
-from justmem.errors import InvalidSession, NotInMemory
-from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession
+from justmem.ports import BEGUN, Derived, StoredSession
 from justmem.store import log, reads, rows
 from justmem.store.derived import put_derived
-from justmem.store.engine import Connection, one, row
-from justmem.store.rows import SETTLED
+from justmem.store.engine import Connection
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
 _LONGEST_PAUSE, _FIRST_PAUSE = 3600.0, 60.0  # seconds until a worker tries a failed session again
 
 
 def create(db: Connection) -> None:
-    db.run("INSERT INTO spaces (space) VALUES (?) ON CONFLICT (space) DO NOTHING", db.space)
+    db.insert("spaces", "embedder", [("",)], "ON CONFLICT (space) DO NOTHING")
 
 
 # ---------------------------------------------------------------- sessions
 
 
-def keep(db: Connection, session: Session) -> SessionRecord:
+def keep(db: Connection, session: Session, *, append: bool = False) -> SessionRecord:
+    verb, turns = "keep", len(session.turns)
+    if append:
+        known = reads.texts(db, [session.id]).get(session.id)
+        known = known or session.model_copy(update={"turns": ()})
+        fresh = _fresh(known, session)
+        verb, turns = "append", len(fresh)
+        session = known.model_copy(update={"turns": (*known.turns, *fresh)})
     if _keep(db, session):
-        log.add(db, "keep", [session.id], turns=len(session.turns))
+        log.add(db, verb, [session.id], turns=turns)
     return reads.record(db, session.id)
+
+
+def _fresh(known: Session, added: Session) -> list[Turn]:
+    """The turns whose keys are not stored. Turns without a time that are added on a later day than
+    the session's take place at the time of `added`."""
+    keys = {turn.key for turn in known.turns} - {None}
+    fresh: list[Turn] = []
+    for turn in added.turns:
+        if turn.key not in keys:
+            later = added.at.date() > known.at.date() and not turn.at
+            fresh.append(turn.model_copy(update={"at": added.at}) if later else turn)
+            keys |= {turn.key} - {None}
+    return fresh
 
 
 def _keep(db: Connection, session: Session) -> bool:
     """Stores the text unless it is stored already. Returns whether it was written."""
     session = reads.blanked(db, session)
-    known = row(db, "SELECT digest FROM sessions WHERE space = ? AND id = ?", db.space, session.id)
-    if known is not None and known[0] == session.digest:
-        _label(db, session)
+    known = reads.texts(db, [session.id], checked=False).get(session.id)
+    labels = rows.labels_row(session.labels)
+    if session.labels or session.is_note:  # without labels, the stored ones stay
+        db.update("sessions", {"labels": labels}, id=session.id)
+    if known is not None and known.digest == session.digest:
         return False
-    start = 0
+    head = {
+        "at": session.at.isoformat(),
+        "instant": rows.instant(session.at),
+        "until": rows.until_row(session.until),
+        "digest": session.digest,
+        "turns": len(session.turns),
+        "state": PENDING,
+    }
     if known is None:
-        _insert(db, session)
+        (number,) = db.head("next_key")
+        db.update("spaces", {"next_key": number + 1})
+        columns = ", ".join(["id", "number", "labels", *head])
+        db.insert("sessions", columns, [(session.id, number, labels, *head.values())])
     else:
-        start = session.grown_from(reads.texts(db, [session.id], checked=False)[session.id])
-        _update(db, session, start)
-    _put_turns(db, session, start)
+        db.update("sessions", {**head, "reason": "", "spent": 0}, id=session.id)
+    _wait(db, session.id)
+    start = session.grown_from(known) if known else 0
+    if known and not start:  # remove what was derived from the text, except for the corrections
+        (whole,) = reads.whole_sessions(db, [session.id], checked=False)
+        put_derived(db, session, _without_words(whole.derived, session))
+        db.update("sessions", {"done": 0}, id=session.id)
+        db.delete("turns", session=session.id)
+    put_turns(db, session, start)
     return True
 
 
-def _put_turns(db: Connection, session: Session, start: int = 0) -> None:
-    db.run_many(
-        f"INSERT INTO turns (space, session, number, {rows.TURN}) VALUES",
-        [
-            (db.space, session.id, n, *rows.turn_row(turn))
-            for n, turn in enumerate(session.turns[start:], start + 1)
-        ],
-    )
-
-
-def _insert(db: Connection, session: Session) -> None:
-    (number,) = one(db, "SELECT next_session FROM spaces WHERE space = ?", db.space)
-    db.run("UPDATE spaces SET next_session = next_session + 1 WHERE space = ?", db.space)
-    db.run(
-        "INSERT INTO sessions (space, id, number, at, instant, digest, turns, until, labels, "
-        "state, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        *(db.space, session.id, number, *_head(session), rows.labels_row(session.labels)),
-        *(PENDING, db.seconds()),
-    )
-
-
-def _update(db: Connection, session: Session, start: int) -> None:
-    """Writes the head of a changed session. Keeps the first `start` turns, and their cards. If
-    there are none, removes what was derived from the text, except for the corrections."""
-    _label(db, session)
-    db.run(
-        "UPDATE sessions SET reason = '', spent = 0, at = ?, instant = ?, digest = ?, turns = ?, "
-        "until = ? WHERE space = ? AND id = ?",
-        *(*_head(session), db.space, session.id),
-    )
-    _wait(db, session.id)
-    if not start:
-        (whole,) = reads.whole_sessions(db, [session.id])
-        put_derived(db, session, _without_words(whole.derived, session))
-        db.run("UPDATE sessions SET done = 0 WHERE space = ? AND id = ?", db.space, session.id)
-        db.run("DELETE FROM turns WHERE space = ? AND session = ?", db.space, session.id)
+def put_turns(db: Connection, session: Session, start: int = 0) -> None:
+    turns = enumerate(session.turns[start:], start + 1)
+    added = [(session.id, n, *rows.turn_row(turn)) for n, turn in turns]
+    db.insert("turns", f"session, number, {rows.TURN}", added)
 
 
 def _wait(db: Connection, session_id: str) -> None:
     """Cards are to be made."""
-    db.run(
-        "UPDATE sessions SET state = ?, due = ?, owner = '', attempts = 0 "
-        "WHERE space = ? AND id = ?",
-        *(PENDING, db.seconds(), db.space, session_id),
-    )
+    waits = {"state": PENDING, "due": db.seconds(), "owner": "", "attempts": 0}
+    db.update("sessions", waits, id=session_id)
 
 
 def _without_words(made: Derived, session: Session) -> Derived:
@@ -102,168 +103,97 @@ def _without_words(made: Derived, session: Session) -> Derived:
     return replace(made.select(stay, []), quarantined=(), tokens=0)
 
 
-def _head(session: Session) -> tuple[str, float, str, int, str]:
-    at, until = session.at.isoformat(), rows.until_row(session.until)
-    return at, rows.instant(session.at), session.digest, len(session.turns), until
-
-
 def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
     """A session that waits although all its turns have cards is being rebuilt."""
-    one, values = "", [db.space]
-    if session_id is not None:
-        one, values = "AND s.id = ?", [db.space, reads.record(db, session_id).id]
-    found = db.rows(
-        f"SELECT id, state, done, turns FROM sessions s WHERE space = ? {one} AND EXISTS "
-        "(SELECT 1 FROM turns t WHERE t.space = s.space AND t.session = s.id AND t.forgotten = 0) "
-        "ORDER BY instant, number",
-        *values,
-    )
+    where = {} if session_id is None else {"id": reads.record(db, session_id).id}
+    said = "AND EXISTS (SELECT 1 FROM turns t WHERE t.space = sessions.space AND "
+    said += "t.session = sessions.id AND t.forgotten = 0) ORDER BY instant, number"
+    found = db.select("id, due IS NULL, done = turns", "sessions", said, **where)
     listed = [each for each in found if not each[0].startswith(NOTE)]
-    if begun := [id for id, state, done, turns in listed if done == turns and state not in SETTLED]:
+    if begun := [id for id, settled, done in listed if done and not settled]:
         return begun
-    for id, state, *_ in listed:
-        if state in SETTLED:
+    for id, settled, _ in listed:
+        if settled:
             _wait(db, id)
     ids = [id for id, *_ in listed]
     log.add(db, "rebuild", ids, sessions=len(ids))
     return ids
 
 
-def _label(db: Connection, session: Session) -> None:
-    """Replaces the labels. A session without labels keeps those that are stored."""
-    if session.labels or session.is_note:
-        db.run(
-            "UPDATE sessions SET labels = ? WHERE space = ? AND id = ?",
-            *(rows.labels_row(session.labels), db.space, session.id),
-        )
-
-
-def append(
-    db: Connection, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
-) -> SessionRecord:
-    """Adds turns. Skips turns whose key is stored already. Turns without a time that are added on
-    a later day than the session's take place at `at`."""
-    known = reads.texts(db, [session_id]).get(session_id)
-    if known is None:
-        if at is None:
-            raise InvalidSession(
-                f"There is no session {session_id!r} yet: say with at= when it takes place."
-            )
-        known = Session(id=session_id, at=at, turns=())
-    keys = {turn.key for turn in known.turns if turn.key is not None}
-    fresh: list[Turn] = []
-    later = {"at": at} if at is not None and at.date() > known.at.date() else {}
-    for turn in turns:
-        if turn.key is None or turn.key not in keys:
-            fresh.append(turn if turn.at else turn.model_copy(update=later))
-            keys.add(turn.key or "")
-    if _keep(db, known.model_copy(update={"turns": (*known.turns, *fresh)})):
-        log.add(db, "append", [session_id], turns=len(fresh))
-    return reads.record(db, session_id)
-
-
-def replace_session(db: Connection, before: StoredSession, after: StoredSession | None) -> None:
-    """Writes what is left of a session. None: nothing."""
-    here = (db.space, before.session.id)
-    left = Derived(before.derived.state) if after is None else after.derived
-    put_derived(db, before.session if after is None else after.session, left)
-    if after is None:
-        db.run("DELETE FROM turns WHERE space = ? AND session = ?", *here)
-        db.run("DELETE FROM sessions WHERE space = ? AND id = ?", *here)
-    elif before.session.digest != after.session.digest:
-        db.run("DELETE FROM turns WHERE space = ? AND session = ?", *here)
-        _put_turns(db, after.session)
-        db.run(
-            "UPDATE sessions SET digest = ? WHERE space = ? AND id = ?", after.session.digest, *here
-        )
-
-
 # ---------------------------------------------------------------- cards of a session
 
 
-def settle(db: Connection, session: Session, derived: Derived) -> None:
-    known = row(
-        db, "SELECT digest, state FROM sessions WHERE space = ? AND id = ?", db.space, session.id
-    )
-    if derived.state == FAILED:
-        if known is None:
-            raise NotInMemory(f"There is no session {session.id!r} in this space.")
-        if known[0] == session.digest and known[1] not in SETTLED:
-            _fail(db, session.id, derived.reason)
-            log.add(db, "fail", [session.id])
-        return
-    # A text that was replaced or forgotten while its cards were made must not come back.
-    if (
-        known is None
-        or known[0] != session.digest
-        or reads.corrections(db, session.id) != [*derived.corrections]
-    ):
-        raise NotInMemory(
-            f"Session {session.id!r} was changed or forgotten while its cards were being made: "
-            "remember it again if it should stay."
-        )
+def settle(db: Connection, before: StoredSession, derived: Derived) -> bool:
+    id, session = before.session.id, before.session
+    now = reads.whole_sessions(db, [id], checked=False)
+    if not now or _content(now[0]) != _content(before):
+        return False
+    if derived.state == FAILED and derived.cards == ():
+        if not now[0].derived.state.settled:
+            _fail(db, id, derived.reason)
+            log.add(db, "fail", [id])
+        return True
     cards = put_derived(db, session, derived)
-    db.run(
-        "UPDATE sessions SET spent = 0, done = turns, due = NULL WHERE space = ? AND id = ?",
-        *(db.space, session.id),
-    )
-    log.add(db, "settle", [session.id, *(card.id for card in derived.cards)], cards=len(cards))
+    if derived.state.settled:
+        made = {"spent": 0, "done": len(session.turns), "due": None}
+        db.update("sessions", made, id=id)
+    old, new = before.derived.corrections, derived.corrections
+    if changed := [each for each in (*old, *new) if (each in old) != (each in new)]:
+        ids = [card.id for each in changed for card in (each.before, each.after)]
+        log.add(db, "correct" if len(new) > len(old) else "undo", [id, *ids])
+    else:
+        log.add(db, "settle", [id, *(card.id for card in derived.cards)], cards=len(cards))
+    return True
+
+
+def _content(whole: StoredSession) -> tuple[object, ...]:
+    made = whole.derived
+    return whole.session.digest, [*made.cards], [*made.quarantined], [*made.corrections]
 
 
 def _fail(db: Connection, session_id: str, reason: str) -> None:
     """Workers try again, each time after a longer pause."""
-    (attempts,) = one(
-        db, "SELECT attempts FROM sessions WHERE space = ? AND id = ?", db.space, session_id
-    )
-    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 10))
-    db.run(
-        "UPDATE sessions SET state = ?, reason = ?, owner = '', due = ? WHERE space = ? AND id = ?",
-        *(FAILED, reason, db.seconds() + pause, db.space, session_id),
-    )
+    ((attempts,),) = db.select("attempts", "sessions", id=session_id)
+    due = db.seconds() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 10))
+    failed = {"state": FAILED, "reason": reason, "owner": "", "due": due}
+    db.update("sessions", failed, id=session_id)
 
 
 # ---------------------------------------------------------------- whole sessions
 
 
 def put(
-    db: Connection, sessions: Sequence[StoredSession], metadata: SpaceMetadata | None = None
+    db: Connection,
+    sessions: Sequence[StoredSession],
+    *,
+    forgotten: Sequence[str] = (),
+    spending: Sequence[tuple[date, int]] = (),
 ) -> None:
     """Stores sessions of another store, without what was forgotten here."""
-    if metadata is not None:
-        remember_forgotten(db, metadata.forgotten)
-        known = dict(reads.spending(db))
-        for day, tokens in metadata.spending:
-            enter(db, day, max(0, tokens - known.get(day, 0)), 0)
+    remember_forgotten(db, forgotten)
+    for day, tokens in spending:
+        _enter(db, day, max(0, tokens - _entered(db, day)[0]), 0)
     if not sessions:
         return
     gone = set(reads.forgotten(db))
-    for whole in sessions:
-        _put(db, whole.without(gone))
-    cards = sum(len(whole.derived.cards) for whole in sessions)
+    for each in sessions:
+        whole = each.without(gone)
+        session, made = whole.session, whole.derived
+        _keep(db, session)
+        put_derived(db, session, made)
+        due = None if made.state.settled else db.seconds()
+        db.update("sessions", {"done": whole.done, "due": due}, id=session.id)
+        if made.state == FAILED:
+            _fail(db, session.id, made.reason)
     ids = [whole.session.id for whole in sessions]
+    cards = sum(len(whole.derived.cards) for whole in sessions)
     log.add(db, "load", ids, sessions=len(ids), cards=cards)
 
 
 def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
     """Ids of cards and marks of turns."""
-    db.run_many(
-        "INSERT INTO forgotten (space, prefix, id) VALUES",
-        [(db.space, marks.prefix_of(id), id) for id in dict.fromkeys(ids)],
-        "ON CONFLICT (space, prefix, id) DO NOTHING",
-    )
-
-
-def _put(db: Connection, whole: StoredSession) -> None:
-    session, made = whole.session, whole.derived
-    _keep(db, session)
-    put_derived(db, session, made)
-    due = None if made.state in SETTLED else db.seconds()
-    db.run(
-        "UPDATE sessions SET done = ?, due = ? WHERE space = ? AND id = ?",
-        *(whole.done, due, db.space, session.id),
-    )
-    if made.state == FAILED:
-        _fail(db, session.id, made.reason)
+    added = [(marks.prefix_of(id), id) for id in dict.fromkeys(ids)]
+    db.insert("forgotten", "prefix, id", added, "ON CONFLICT (space, prefix, id) DO NOTHING")
 
 
 # ---------------------------------------------------------------- leases
@@ -274,30 +204,19 @@ def claim(
 ) -> bool:
     """Leases a session to whoever makes its cards, or renews the lease. False if another owner has
     it, or if its cards are made."""
-    here = (db.space, session_id)
-    found = row(
-        db, "SELECT owner, due FROM sessions WHERE space = ? AND id = ? AND due IS NOT NULL", *here
-    )
-    if found is None:
-        return False
-    holder, due = found
     now = db.seconds()
-    if holder not in ("", owner) and due > now and not is_dead(holder):
-        return False
-    db.run(
-        "UPDATE sessions SET owner = ?, due = ?, reason = CASE state WHEN ? THEN ? ELSE reason END "
-        "WHERE space = ? AND id = ?",
-        *(owner, now + lease, PENDING, BEGUN, *here),
-    )
-    return True
+    found = db.select("owner, due, state", "sessions", "AND due IS NOT NULL", id=session_id)
+    for holder, due, state in found:
+        if holder not in ("", owner) and due > now and not is_dead(holder):
+            return False
+        begun = {"reason": BEGUN} if state == PENDING else {}
+        db.update("sessions", {"owner": owner, "due": now + lease, **begun}, id=session_id)
+    return bool(found)
 
 
 def release(db: Connection, session_id: str, owner: str) -> None:
-    db.run(
-        "UPDATE sessions SET owner = '', due = ? "
-        "WHERE space = ? AND id = ? AND owner = ? AND due IS NOT NULL",
-        *(db.seconds(), db.space, session_id, owner),
-    )
+    if db.select("1", "sessions", "AND due IS NOT NULL", id=session_id):
+        db.update("sessions", {"owner": "", "due": db.seconds()}, id=session_id, owner=owner)
 
 
 # ---------------------------------------------------------------- tokens spent, by day
@@ -316,32 +235,22 @@ def spend(
     if limit is not None:
         left = max(0, limit - sum(_entered(db, day)) - tokens)
         reserve = min(reserve, left) if left >= least else 0
-    enter(db, day, tokens, reserve)
-    if session is not None:  # no row if it was forgotten meanwhile
-        db.run(
-            "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ?",
-            *(tokens, db.space, session),
-        )
+    _enter(db, day, tokens, reserve)
+    if session is not None:
+        for (spent,) in db.select("spent", "sessions", id=session):
+            db.update("sessions", {"spent": spent + tokens}, id=session)
     return reserve
 
 
 def _entered(db: Connection, day: date) -> tuple[int, int]:
     """Spent and reserved."""
-    found = row(
-        db,
-        "SELECT tokens, reserved FROM spending WHERE space = ? AND day = ?",
-        *(db.space, day.isoformat()),
-    )
-    return (found[0], found[1]) if found else (0, 0)
+    spent, reserved = db.first("tokens, reserved", "spending", day=day.isoformat()) or (0, 0)
+    return spent, reserved
 
 
-def enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
-    if not tokens and not reserved:
-        return
-    spent, held = _entered(db, day)
-    db.run(
-        "INSERT INTO spending (space, day, tokens, reserved) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (space, day) DO UPDATE "
-        "SET tokens = excluded.tokens, reserved = excluded.reserved",
-        *(db.space, day.isoformat(), spent + tokens, max(0, held + reserved)),
-    )
+def _enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
+    if tokens or reserved:
+        spent, held = _entered(db, day)
+        db.delete("spending", day=day.isoformat())
+        entered = (day.isoformat(), spent + tokens, max(0, held + reserved))
+        db.insert("spending", "day, tokens, reserved", [entered])

@@ -48,6 +48,7 @@ from justmem.ports import (
     View,
     card_in,
     session_in,
+    texts_of,
 )
 from justmem.runtime import tokens
 from justmem.subjects.user_name import USER, Names, cards_of, read_names
@@ -83,7 +84,7 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
     places.sort(key=lambda place: (at[place.session_id], place.turn), reverse=True)
     times = [*(card.said_at for card in cards), *(at[place.session_id] for place in places)]
     page = places[offset : offset + limit]
-    texts = await store.texts(list({place.session_id for place in page}))
+    texts = await texts_of(store, list({place.session_id for place in page}))
     quotes = [_quote(texts[place.session_id], place) for place in page if place.session_id in texts]
     more = max(len(cards), len(places)) > offset + limit
     return About(
@@ -135,7 +136,7 @@ async def named_waiting(store: Store, subject: str) -> list[Place]:
     ids = [record.id for record in await store.sessions() if wanted and not record.state.settled]
     return [
         (id, number)
-        for id, session in (await store.texts(ids)).items()
+        for id, session in (await texts_of(store, ids)).items()
         for number, turn in enumerate(session.turns, 1)
         if wanted <= set(content_stems(turn.text))
     ]

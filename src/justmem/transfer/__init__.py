@@ -18,7 +18,7 @@ from justmem import embed
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile, StoreError
 from justmem.intake.redaction import Redaction
-from justmem.ports import Embedder, Language, SpaceMetadata, Store, StoredSession
+from justmem.ports import Embedder, Language, Store, StoredSession
 from justmem.transfer.lines import (
     VERSION,
     End,
@@ -42,15 +42,15 @@ OnMoved = Callable[[int, int], None]  # sessions done, sessions in all
 
 async def export(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerator[str]:
     """JSON Lines. The last one has the hash of all before it."""
-    metadata, stats = await store.metadata(), await store.stats()
+    metadata = await store.metadata()
     head = Head(
         justmem=VERSION,
         space=store.space,
         made=made.isoformat(timespec="seconds"),
         embedder=metadata.embedder,
         dim=metadata.dim,
-        sessions=sum(stats.sessions.values()),
-        cards=stats.cards,
+        sessions=sum(metadata.stats.sessions.values()),
+        cards=metadata.stats.cards,
     )
     yield head.text
     sums = hashlib.sha256(head.text.encode())
@@ -75,7 +75,7 @@ async def whole_sessions(store: Store) -> AsyncGenerator[StoredSession]:
     """Every session in order of time. One that is forgotten meanwhile is left out."""
     ids = [record.id for record in await store.sessions()]
     for start in range(0, len(ids), BATCH):
-        for whole in await store.whole_sessions(ids[start : start + BATCH]):
+        for whole in await store.read(ids[start : start + BATCH]):
             yield whole
 
 
@@ -123,7 +123,7 @@ async def load(
             cards += sum(len(whole.derived.cards) for whole in ready)
             if on_moved:
                 on_moved(brought, len(contents.sessions) - len(here))
-    await store.put([], SpaceMetadata(forgotten=contents.forgotten, spending=contents.spending))
+    await store.put([], forgotten=contents.forgotten, spending=contents.spending)
     return Loaded(
         sessions=len(contents.sessions),
         brought=brought,
@@ -135,7 +135,7 @@ async def load(
 
 async def _check_same(store: Store, given: StoredSession) -> None:
     """A session that is here with other words or other cards is not replaced."""
-    for own in await store.whole_sessions([given.session.id]):
+    for own in await store.read([given.session.id]):
         if _compared(own) != _compared(given):
             raise InputError(
                 f"The space {store.space!r} holds a session {given.session.id!r} that differs "
@@ -209,10 +209,10 @@ async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) ->
         )
     if metadata.embedder or metadata.dim:
         await target.bind(metadata.embedder, metadata.dim)
-    await target.put([], metadata)
+    await target.put([], forgotten=metadata.forgotten, spending=metadata.spending)
     missing = [id for id, record in records.items() if arrived.get(id) != record]
     for start in range(0, len(missing), BATCH):
-        await target.put(await source.whole_sessions(missing[start : start + BATCH]))
+        await target.put(await source.read(missing[start : start + BATCH]))
         if on_moved:
             done = min(start + BATCH, len(missing))
             on_moved(len(records) - len(missing) + done, len(records))
@@ -222,7 +222,7 @@ async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) ->
             f"The space {source.space!r} is not the same on both sides: someone wrote to it during "
             "the copy. Run the copy again."
         )
-    cards, forgotten = (await target.stats()).cards, len(metadata.forgotten)
+    cards, forgotten = (await target.metadata()).stats.cards, len(metadata.forgotten)
     return Copied(target.space, len(records), len(missing), cards, forgotten, digest)
 
 
