@@ -91,7 +91,7 @@ def url() -> Iterator[str]:
 
 
 async def test_json_of_the_schema_comes_back_and_is_counted(url: str):
-    model = OpenAIModel("smollm2", base_url=url, context=2048)
+    model = OpenAIModel("smollm2", base_url=url, context=2048, timeout=300)
     completion = await model.complete(prompt(120))
     await model.close()
     card = json.loads(completion.text)
@@ -106,7 +106,7 @@ async def test_json_of_the_schema_comes_back_and_is_counted(url: str):
 
 
 async def test_a_reply_cut_by_the_limit_is_flagged(url: str):
-    model = OpenAIModel("smollm2", base_url=url, context=2048)
+    model = OpenAIModel("smollm2", base_url=url, context=2048, timeout=300)
     completion = await model.complete(prompt(4))
     await model.close()
     assert completion.truncated
@@ -122,11 +122,11 @@ async def test_json_mode_of_a_real_server_is_json_too(url: str):
     def front(request: Request) -> Respond:
         if request.body.get("response_format", {}).get("type") == "json_schema":
             return Respond(error_body("response_format json_schema is unknown"), status=400)
-        reply = httpx.post(f"{url}/chat/completions", json=request.body, timeout=60)
+        reply = httpx.post(f"{url}/chat/completions", json=request.body, timeout=300)
         return Respond(reply.json(), status=reply.status_code)
 
     with serve_openai(front) as server:
-        model = OpenAIModel("smollm2", base_url=server.url, context=2048)
+        model = OpenAIModel("smollm2", base_url=server.url, context=2048, timeout=300)
         completion = await model.complete(prompt(24))
         await model.close()
     assert completion.call.attempts == 3  # twice with the schema, then in JSON mode

@@ -280,8 +280,8 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
         (with_session(cards=[{**card, "session_id": "x"}]), "another session"),
         (with_session(cards=[{**card, "id": "a\0b"}]), "NUL"),
         (with_session(passages=[passage]), "not in the text"),
-        (with_session(vectors={"cards": "AAAA"}), "number of vectors differs"),
-        (with_session(vectors={"cards": "?"}), "damaged at line"),
+        (with_session(card_vectors="AAAA"), "number of vectors differs"),
+        (with_session(card_vectors="?"), "damaged at line"),
     ]
     for number, (content, sentence) in enumerate(wrong):
         file = tmp_path / f"wrong {number}.jsonl"

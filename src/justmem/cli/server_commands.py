@@ -211,7 +211,7 @@ def _run_hook(
     try:
         folder = settings().folder
         private_files.folder(folder)
-        hooks.note_run(folder, name, client, f"{now():%Y-%m-%d %H:%M}", error)
+        hooks.record_run(folder, name, client, f"{now():%Y-%m-%d %H:%M}", error)
     except Exception as raised:  # noqa: BLE001
         say(f"justmem hook {name}: {raised}", "yellow")
 

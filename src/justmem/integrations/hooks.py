@@ -45,15 +45,15 @@ class Event:
         transcript = Path(path).expanduser() if isinstance(path, str) and path else None
         return cls(client, f"{client}-{id}", str(data.get("prompt") or ""), transcript)
 
-    def answer(self, note: str) -> str:
+    def answer(self, evidence: str) -> str:
         """The evidence in the form that the assistant reads."""
-        if not note:
+        if not evidence:
             return ""
         if self.client == "cline":
-            return json.dumps({"cancel": False, "contextModification": note})
+            return json.dumps({"cancel": False, "contextModification": evidence})
         if self.client == "cursor":
-            return json.dumps({"continue": True, "additional_context": note})
-        added = {"hookEventName": "UserPromptSubmit", "additionalContext": note}
+            return json.dumps({"continue": True, "additional_context": evidence})
+        added = {"hookEventName": "UserPromptSubmit", "additionalContext": evidence}
         return json.dumps({"hookSpecificOutput": added})
 
     def turns(self) -> list[dict[str, str]]:
@@ -94,7 +94,7 @@ def _text(content: Any) -> str:
 # ---------------------------------------------------------------- whether they run
 
 
-def note_run(folder: Path, name: str, client: str, at: str, error: str) -> None:
+def record_run(folder: Path, name: str, client: str, at: str, error: str) -> None:
     runs = last_runs(folder) | {f"{name} of {client}": {"at": at, "error": error}}
     (folder / FILE).touch(private_files.FILE)
     (folder / FILE).write_text(json.dumps(runs), "utf-8")

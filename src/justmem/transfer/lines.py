@@ -50,13 +50,6 @@ class Head(Line):
     cards: _Count
 
 
-class _Packed(BaseModel):
-    """Rows of float32 in base64."""
-
-    cards: str = ""
-    passages: str = ""
-
-
 class SessionLine(Line):
     kind = "session"
     session: Session
@@ -69,24 +62,24 @@ class SessionLine(Line):
     tokens: _Count = 0
     card_tokens: _Count = 0
     done: _Count
-    vectors: _Packed = _Packed()
+    card_vectors: str = ""  # rows of float32 in base64
+    passage_vectors: str = ""
 
     @classmethod
     def of(cls, whole: StoredSession, *, vectors: bool) -> Self:
         made = whole.derived
-        packed = made.card_vectors, made.passage_vectors
-        cards, passages = map(_packed, packed if vectors else (_NONE, _NONE))
         return cls(
             session=whole.session,
             done=whole.done,
-            vectors=_Packed(cards=cards, passages=passages),
+            card_vectors=_packed(made.card_vectors) if vectors else "",
+            passage_vectors=_packed(made.passage_vectors) if vectors else "",
             **{name: getattr(made, name) for name in _DERIVED},
         )
 
     def whole(self, dim: int) -> StoredSession:
         derived = Derived(
-            card_vectors=_unpacked(self.vectors.cards, len(self.cards), dim),
-            passage_vectors=_unpacked(self.vectors.passages, len(self.passages), dim),
+            card_vectors=_unpacked(self.card_vectors, len(self.cards), dim),
+            passage_vectors=_unpacked(self.passage_vectors, len(self.passages), dim),
             **{name: getattr(self, name) for name in _DERIVED},
         )
         return StoredSession(self.session, derived, self.done)
@@ -114,7 +107,8 @@ class SessionLine(Line):
         return self
 
 
-_DERIVED = SessionLine.model_fields.keys() - {"session", "done", "vectors"}
+_OWN = {"session", "done", "card_vectors", "passage_vectors"}
+_DERIVED = SessionLine.model_fields.keys() - _OWN  # fields with the names of Derived
 
 
 class ForgottenLine(Line):
@@ -188,7 +182,9 @@ def check(file: BinaryIO, name: str) -> Contents:
         try:
             line = _parsed(raw)
             if contents is None:
-                contents = Contents(_head(line))
+                if not isinstance(line, Head):
+                    break
+                contents = Contents(line)
             elif not isinstance(line, End):
                 contents.add(line)
             elif line.sha256 == sums.hexdigest() and not file.read(1):
@@ -219,12 +215,6 @@ def _parsed(raw: bytes) -> Line:
     if kind not in _KINDS:
         raise ValueError(f"{kind[:40]!r} is an unknown kind of line")
     return _KINDS[kind].model_validate(value)
-
-
-def _head(line: Line) -> Head:
-    if not isinstance(line, Head):
-        raise ValueError("the first line is missing")
-    return line
 
 
 def _reason(error: Exception) -> str:
