@@ -211,7 +211,7 @@ async def test_the_answer_model_receives_question_time_operation_and_evidence(ma
     await memory.remember_many(HISTORY)
     await memory.ask("When did I run?", at=NOW)
     prompt = model.prompts[-1]
-    assert "Work with dates." in prompt.system
+    assert "Turn relative time into a date" in prompt.system
     assert "Saturday 2024-06-01" in prompt.user
     assert "half marathon" in prompt.user
 

@@ -12,7 +12,16 @@ import numpy as np
 
 from justmem import rank
 from justmem.budget import Tally
-from justmem.domain import Access, Candidate, Card, Correction, EventDate, Evidence, turn_as_card
+from justmem.domain import (
+    Access,
+    Candidate,
+    Card,
+    Correction,
+    EventDate,
+    Evidence,
+    Plan,
+    turn_as_card,
+)
 from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
 from justmem.parts import Parts
 from justmem.ports import CardFilter, Filter, Found, SearchLimits, Store, Vectors, View
@@ -150,19 +159,9 @@ class Retrieval:
         """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
         in `also` are for the answer too."""
         with tally.stage("select"):
-            remark, weights = asked.plan.operation == "reply", self._weights
-            scores, reranked = await self._scores(pool, remark, tally)
-            count = where.limit or self._parts.budget.cards
-            order = np.argsort(-scores, kind="stable").tolist()
-            chosen = read = order[:count]
-            if not self._is_paper:
-                chosen = rank.places(scores, pool.cards, count, weights.session, weights.far)
-                read = chosen
-            if not self._is_paper and not where.limit and order:  # a limit is for all that is read
-                gap = weights.around_spread if asked.plan.spans_sessions else weights.around
-                least = max(scores[order[:count][-1]] - gap, scores[order[0]] - weights.far)
-                turns = _NEAR_REMARK if remark else _NEAR
-                read = rank.around(chosen, scores, pool.cards, least, turns)
+            scores, reranked = await self._scores(pool, asked.plan.operation == "reply", tally)
+            chosen, read = self._choose(scores, pool.cards, asked.plan, where.limit)
+        order = np.argsort(-scores, kind="stable").tolist()
         signals = {**pool.signals, "cosine": pool.cosines}
         ranked = [
             Candidate(
@@ -182,6 +181,22 @@ class Retrieval:
                 "candidates": tuple(ranked),
             }
         )
+
+    def _choose(
+        self, scores: Scores, cards: Sequence[Card], plan: Plan, limit: int | None
+    ) -> tuple[list[int], list[int]]:
+        """The places, and everything that is read. A limit is for everything."""
+        weights, count = self._weights, limit or self._parts.budget.cards
+        best = np.argsort(-scores, kind="stable")[:count].tolist()
+        if self._is_paper or not best:
+            return best, best
+        chosen = rank.places(scores, cards, count, weights.session, weights.far)
+        if limit:
+            return chosen, chosen
+        gap = weights.around_spread if plan.spans_sessions else weights.around
+        least = max(scores[best[-1]] - gap, scores[best[0]] - weights.far)
+        turns = _NEAR_REMARK if plan.operation == "reply" else _NEAR
+        return chosen, rank.around(chosen, scores, cards, least, turns)
 
     async def _scores(
         self, pool: Pool, remark: bool, tally: Tally

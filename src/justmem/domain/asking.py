@@ -53,7 +53,7 @@ class Retention(Value):
 
     def first_day(self, now: datetime) -> date:
         """The first day whose sessions are kept."""
-        return _days_before(now, self.days)
+        return date.min if self.days is None else now.date() - timedelta(days=self.days)
 
     def expired(self, at: datetime, now: datetime, until: datetime | None = None) -> bool:
         """`until`: when a note expires by itself."""
@@ -61,11 +61,8 @@ class Retention(Value):
         return ended or at.date() < self.first_day(now)
 
     def words_expired(self, at: datetime, now: datetime) -> bool:
-        return self.source_days == 0 or at.date() < _days_before(now, self.source_days)
-
-
-def _days_before(now: datetime, days: int | None) -> date:
-    return date.min if days is None else now.date() - timedelta(days=days)
+        days = self.source_days
+        return days is not None and (days == 0 or (now.date() - at.date()).days > days)
 
 
 class Weights(Value):
