@@ -21,7 +21,7 @@ import justmem
 from justmem import Memory, config
 from justmem.cli import app
 from justmem.cli.context import Exit
-from justmem.domain import KINDS, STATUSES, dump
+from justmem.domain import KINDS, STATUSES
 from justmem.errors import InputError, InvalidSetting, JustMemError
 from justmem.testing import HashEmbedder
 from servers import LIGHT, serve, until
@@ -163,7 +163,9 @@ class Library:
         stats = self.memory.stats().model_dump(mode="json")
         values = (*self.memory.sessions(), *self.memory.cards(), *self.memory.waiting())
         changing = ("bytes", "spent_tokens")
-        return {name: stats[name] for name in stats if name not in changing}, [*map(dump, values)]
+        return {name: stats[name] for name in stats if name not in changing}, [
+            value.model_dump(mode="json") for value in values
+        ]
 
     def _settings(self, r: Random) -> str:
         """A random justmem.toml, or random settings for `open`."""
