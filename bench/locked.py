@@ -33,7 +33,6 @@ from published import publish
 from pydantic import SecretStr
 
 from justmem import AsyncMemory, config, transfer
-from justmem.extract import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.models.onnx import OnnxEmbedder
 from justmem.models.weights import ensure
@@ -99,7 +98,7 @@ async def _locked_copy(plain: Path, locked: Path) -> None:
 
 
 def memory_of(store: SqlStore, embedder: Any) -> AsyncMemory:
-    parts = Parts(embedder, LANGUAGES, RulesExtractor(LANGUAGES))
+    parts = Parts(embedder, LANGUAGES)
     return AsyncMemory(store, parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from justmem.answer import ModelAnswerer
 from justmem.domain import Card
-from justmem.extract import ModelExtractor, RulesExtractor
+from justmem.extract import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Prompt
@@ -27,7 +27,7 @@ def by_model(model: Any) -> dict[str, Any]:
 
 
 def by_rules() -> dict[str, Any]:
-    return {"extractor": RulesExtractor(LANGUAGES), "language": LANGUAGES}
+    return {"language": LANGUAGES}
 
 
 Reply = Scripted | Callable[[Prompt], Scripted]

@@ -156,7 +156,6 @@ async def test_a_session_that_never_stops_growing_stays_pending_with_the_reason(
     other = await make()
 
     class Interrupted:
-        spends = False
         goes_on = True
 
         async def extract(self, session: Session, **given: Any) -> Extraction:

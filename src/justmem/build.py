@@ -32,7 +32,7 @@ from justmem.errors import (
     StoreError,
     TimeLimitExceeded,
 )
-from justmem.extract import with_replies
+from justmem.extract import cards_by_rules, with_replies
 from justmem.intake.redaction import Redaction
 from justmem.parts import Parts
 from justmem.ports import (
@@ -156,7 +156,9 @@ class Builder:
                 return await self._as_stored(record, notes, reason)
         raise NotInMemory(f"The session {session_id!r} was forgotten meanwhile.")
 
-    async def _build(self, whole: StoredSession, tally: Tally, extractor: Extractor) -> Remembered:
+    async def _build(
+        self, whole: StoredSession, tally: Tally, extractor: Extractor | None
+    ) -> Remembered:
         """Makes cards and vectors of the turns, and stores them in one transaction."""
         session = whole.session
         tally.history_tokens = await asyncio.to_thread(tokens.count_session, session)
@@ -191,7 +193,7 @@ class Builder:
         return Remembered(session_id=whole.session.id, state=state, reason=reason, receipt=receipt)
 
     async def _extract(
-        self, whole: StoredSession, tally: Tally, extractor: Extractor
+        self, whole: StoredSession, tally: Tally, extractor: Extractor | None
     ) -> Extraction:
         session = whole.session
         if session.is_note:
@@ -199,22 +201,33 @@ class Builder:
         after = whole.done if whole.done < len(session.turns) else 0  # a rebuild
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")
-        spends = getattr(extractor, "spends", True)
-        limit = self._parts.budget.session_tokens if spends else None
+        if extractor is None:
+            with tally.stage("extract"):
+                language = self._parts.language
+                cards = await asyncio.to_thread(cards_by_rules, session, after, language)
+            extraction = Extraction(cards)
+        else:
+            extraction = await self._by_model(whole, tally, extractor, after)
+        extraction = _with_kept(whole, extraction, after)
+        known = whole.derived.corrections
+        cards = corrections.applied(merge_repeated(extraction.cards), known, session)
+        return replace(extraction, cards=cards)
+
+    async def _by_model(
+        self, whole: StoredSession, tally: Tally, extractor: Extractor, after: int
+    ) -> Extraction:
+        limit = self._parts.budget.session_tokens
         if limit is not None:
             # It holds over all attempts at the cards of the session.
             limit = max(0, limit - whole.spent)
             if whole.spent:
                 tally.notes.append(f"earlier attempts used {whole.spent} tokens of the limit")
-        async with self._ledger.allow(limit, tally, session=session.id) as allowed:
+        async with self._ledger.allow(limit, tally, session=whole.session.id) as allowed:
             with tally.stage("extract"):
-                extraction = await extractor.extract(session, limit=allowed, after=after)
-            tally.calls += extraction.calls
-            tally.notes += extraction.notes
-        extraction = _with_kept(whole, extraction, after)
-        known = whole.derived.corrections
-        cards = corrections.applied(merge_repeated(extraction.cards), known, session)
-        return replace(extraction, cards=cards)
+                found = await extractor.extract(whole.session, limit=allowed, after=after)
+            tally.calls += found.calls
+            tally.notes += found.notes
+        return found
 
 
 def _with_kept(whole: StoredSession, extraction: Extraction, after: int) -> Extraction:

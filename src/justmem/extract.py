@@ -102,19 +102,6 @@ class ModelExtractor:
         return max(200, min(_PIECE_TOKENS, (self.model.context - fixed) // 2))
 
 
-class RulesExtractor:
-    spends = False  # no limit has to be looked up for it
-
-    def __init__(self, language: Language) -> None:
-        self._language = language
-
-    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
-        # In a thread: a long session must not hold up the event loop.
-        part, cut = tail(session, after)
-        cards = await asyncio.to_thread(self._language.cards, part)
-        return Extraction(cards=new_cards(cards, cut, after))
-
-
 def extraction_prompt(
     session: Session, piece: Sequence[Numbered], context: Sequence[Numbered] = ()
 ) -> Prompt:
@@ -352,10 +339,11 @@ def context_start(session: Session, after: int) -> int:
     return start
 
 
-def tail(session: Session, after: int) -> tuple[Session, int]:
-    """The turns after `after` with their context, and the number of turns cut off before them."""
+def cards_by_rules(session: Session, after: int, language: Language) -> list[Card]:
+    """The cards of the turns after `after`, which the rules read with their context."""
     cut = context_start(session, after)
-    return session.model_copy(update={"turns": session.turns[cut:]}), cut
+    part = session.model_copy(update={"turns": session.turns[cut:]})
+    return new_cards(language.cards(part), cut, after)
 
 
 def new_cards(cards: Iterable[Card], cut: int, after: int) -> list[Card]:

@@ -15,8 +15,8 @@ _BUDGET, _RETENTION, _PROFILE = Budget(), Retention(), Profile()
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Everything of a memory but its store. Many spaces can share it. Without a planner or an
-    answerer, the rules of the language plan or answer.
+    """Everything of a memory but its store. Many spaces can share it. Without an extractor, a
+    planner or an answerer, the rules of the language make cards, plan or answer.
 
     `redact` removes secrets before anything is stored or sent to a model. `concurrency` is the
     number of sessions whose cards are made at the same time. `clock` returns the current time: the
@@ -26,7 +26,7 @@ class Parts:
 
     embedder: Embedder
     language: Language
-    extractor: Extractor
+    extractor: Extractor | None = None
     planner: Planner | None = None
     answerer: Answerer | None = None
     reranker: Reranker | None = None

@@ -18,7 +18,7 @@ from justmem.config.opening import build_parts, open_memory
 from justmem.config.settings import Settings
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused
-from justmem.extract import ModelExtractor, RulesExtractor
+from justmem.extract import ModelExtractor
 from justmem.models.openai import OpenAIModel
 from justmem.parts import Parts
 from justmem.plan import ModelPlanner
@@ -274,8 +274,7 @@ def built(**settings: Any) -> Parts:
 async def test_rules_need_no_model() -> None:
     made = built()
 
-    assert isinstance(made.extractor, RulesExtractor)
-    assert (made.planner, made.answerer, made.reranker) == (None, None, None)
+    assert (made.extractor, made.planner, made.answerer, made.reranker) == (None,) * 4
 
 
 async def test_a_model_serves_every_stage_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

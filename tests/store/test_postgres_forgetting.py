@@ -15,7 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from justmem import AsyncMemory
 from justmem.errors import StoreBusy, StoreError
-from justmem.extract import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.parts import Parts
 from justmem.store import postgres
@@ -51,7 +50,7 @@ async def memory(database_url: str, word: str) -> AsyncIterator[AsyncMemory]:
 
 
 async def _memory(url: str) -> AsyncMemory:
-    parts = Parts(HashEmbedder(64), LANGUAGES, RulesExtractor(LANGUAGES))
+    parts = Parts(HashEmbedder(64), LANGUAGES)
     return AsyncMemory(await open_store(url, "mira"), parts)
 
 

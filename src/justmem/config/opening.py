@@ -173,11 +173,11 @@ def spaces_of(settings: Settings) -> Storage:
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
     from justmem.answer import ModelAnswerer
-    from justmem.extract import ModelExtractor, RulesExtractor
+    from justmem.extract import ModelExtractor
     from justmem.plan import ModelPlanner
 
     built: dict[str, Any] = {}
-    made: dict[str, Any] = {"extractor": RulesExtractor(language)}
+    made: dict[str, Any] = {}
     for name, method, of_model in (
         ("extractor", "extract", partial(ModelExtractor, language=language)),
         ("planner", "plan", partial(ModelPlanner, language=language)),

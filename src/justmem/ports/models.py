@@ -125,8 +125,6 @@ class Extraction:
 
 
 class Extractor(Protocol):
-    """An extractor that never spends tokens has `spends = False`. Then no limit is looked up."""
-
     async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit.
         `after`: the turns up to this number have their cards. They are context; only cards that
