@@ -184,4 +184,4 @@ async def test_turns_are_found_before_their_cards_are_made(make: Make) -> None:
     assert kept.state == "pending"
     answer = await memory.ask("What is the red boat called?")
     assert "Alba" in answer.text
-    assert [(one.session_id, one.turn) for one in answer.citations] == [("c", 2)]
+    assert (answer.citations[0].session_id, answer.citations[0].turn) == ("c", 2)
