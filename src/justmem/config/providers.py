@@ -78,6 +78,12 @@ def parse(text: str, part: Part) -> Spec:
     )
 
 
+def _named(value: Any, part: Part) -> Spec | None:
+    """None for the user's own object, itself or named by its path."""
+    spec = parse(value, part) if isinstance(value, str) else None
+    return None if spec and spec.scheme == "object" else spec
+
+
 # ---------------------------------------------------------------- building
 
 
@@ -92,8 +98,8 @@ def build_stage(
 ) -> Any:
     """The user's own stage, a model for our stage, or None for the rules. `built` caches models, so
     that stages with the same name share one."""
-    spec = parse(value, "model") if isinstance(value, str) else None
-    if spec is None or spec.scheme == "object":
+    spec = _named(value, "model")
+    if spec is None:
         return _own(value, "model", method, "complete")
     if value not in built:
         built[value] = None if spec.scheme == "rules" else _openai_model(spec, settings)
@@ -125,8 +131,8 @@ def key_for(spec: Spec, settings: Settings) -> str | None:
 
 
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
-    spec = parse(value, "embedder") if isinstance(value, str) else None
-    if spec is None or spec.scheme == "object":
+    spec = _named(value, "embedder")
+    if spec is None:
         return cast("Embedder", _own(value, "embedder", "embed"))
     if spec.scheme == "onnx":
         from justmem.models.onnx import OnnxEmbedder
@@ -156,25 +162,23 @@ def _weights(name: str, settings: Settings, report: Report | None) -> Callable[[
 
 
 def build_reranker(value: Any, settings: Settings, report: Report | None) -> Reranker | None:
-    spec = parse(value, "reranker") if isinstance(value, str) else None
-    if value is None or (spec and spec.scheme == "none"):
-        return None
-    if spec is None or spec.scheme == "object":
+    spec = _named(value or "none", "reranker")
+    if spec is None:
         return cast("Reranker", _own(value, "reranker", "rerank"))
+    if spec.scheme == "none":
+        return None
     from justmem.models.onnx import OnnxReranker
 
     return OnnxReranker(spec.name, _weights(spec.name, settings, report))
 
 
 def build_redaction(value: Any) -> Redact | None:
-    spec = parse(value, "redaction") if isinstance(value, str) else None
-    if value is None or (spec and spec.scheme == "none"):
-        return None
-    if spec and spec.scheme == "secrets":
+    spec = _named(value or "none", "redaction")
+    if spec is not None:
         from justmem.intake.redaction import secrets
 
-        return secrets
-    found = _attribute(spec.name, "redaction") if spec else value
+        return None if spec.scheme == "none" else secrets
+    found = _attribute(value.strip(), "redaction") if isinstance(value, str) else value
     found = found() if isinstance(found, type) else found
     if not callable(found):
         raise InvalidSetting(f"redact must be a function from text to text, not {describe(value)}.")

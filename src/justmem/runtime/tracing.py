@@ -10,37 +10,27 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from justmem.domain import Answer, Call, Evidence, Forgotten, Receipt, Remembered
 
 Operation = Literal["search_memory", "upsert_memory", "delete_memory"]
+Method = TypeVar("Method", bound=Callable[..., Any])
 _FOUND = find_spec("opentelemetry") is not None and find_spec("opentelemetry.trace") is not None
 
 
-class _HasSpace(Protocol):
-    @property
-    def space(self) -> str: ...
+def traced(operation: Operation) -> Callable[[Method], Method]:
+    """A decorator for the asynchronous methods of a memory: one span for each call."""
 
-
-S = TypeVar("S", bound=_HasSpace)
-P = ParamSpec("P")
-T = TypeVar("T")
-Method = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
-
-
-def traced(operation: Operation) -> Callable[[Method[S, P, T]], Method[S, P, T]]:
-    """A decorator for the methods of a memory: one span for each call."""
-
-    def decorate(method: Method[S, P, T]) -> Method[S, P, T]:
+    def decorate(method: Method) -> Method:
         if not _FOUND:
             return method
 
         @functools.wraps(method)
-        async def call(memory: S, /, *args: P.args, **given: P.kwargs) -> T:
+        async def call(memory: Any, /, *args: Any, **given: Any) -> Any:
             # Erasing a space is another operation than deleting one record.
             name = "delete_memory_store" if given.get("everything") else operation
             with _span(name, memory.space) as span:
@@ -52,7 +42,7 @@ def traced(operation: Operation) -> Callable[[Method[S, P, T]], Method[S, P, T]]
                         _chat(each)
                 return result
 
-        return call
+        return call  # type: ignore[return-value]
 
     return decorate
 
