@@ -42,8 +42,8 @@ def test_a_file_that_cannot_be_written_or_is_damaged_is_one_sentence(
     told: Run, tmp_path: Path
 ) -> None:
     told("export", "-o", "ana.jsonl")
-    for path in ("no/such/folder/ana.jsonl", "ana.jsonl"):
-        assert told("export", "-o", path, code=2).stderr.count("\n") == 1
+    assert "exists already" in told("export", "-o", "ana.jsonl", code=2).stderr
+    assert "cannot be written" in told("export", "-o", "no/such/folder/a.jsonl", code=2).stderr
     whole = (tmp_path / "ana.jsonl").read_bytes()
     (tmp_path / "cut.jsonl").write_bytes(whole[:-100])
     assert "Nothing was stored" in told("import", "cut.jsonl", "--space", "cut", code=2).stderr

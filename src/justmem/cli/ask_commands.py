@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import sys
 import tempfile
 from datetime import datetime
 from importlib.resources import files
@@ -135,10 +137,10 @@ def demo(
         answers = asyncio.run(_demo(found))
     if JSON.get():
         show([_short(answer) for answer in answers])
-    elif keep:
-        say('Kept. Go on asking: justmem --space demo ask "Who is Senhor Rocha?"')
     else:
-        say("To go on asking, run: justmem demo --keep")
+        command = "justmem" if shutil.which("justmem") else sys.argv[0]  # as in .venv/bin
+        asking = f'{command} --space demo ask "Who is Senhor Rocha?"'
+        say(f"Kept. Go on: {asking}" if keep else f"To go on asking, run: {command} demo --keep")
 
 
 async def _demo(settings: Settings) -> list[Answer]:

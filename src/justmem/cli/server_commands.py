@@ -204,6 +204,8 @@ def _run_hook(
         asyncio.run(run(event))
     except TimeoutError:
         error = str(too_slow(seconds))
+    except ValueError as raised:
+        error = f"the event is not valid: {raised}"
     except Exception as raised:  # noqa: BLE001
         error = f"{type(raised).__name__}: {raised}"
     if error:

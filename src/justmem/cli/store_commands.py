@@ -14,7 +14,7 @@ from justmem.cli.context import ACTOR, postgres_storage, settings, with_memory
 from justmem.cli.options import argument, flag, now, option
 from justmem.cli.terminal import amount, say, show, show_list
 from justmem.config.opening import keyring
-from justmem.errors import InvalidSetting, NoSuchSpace
+from justmem.errors import InvalidFile, InvalidSetting, NoSuchSpace
 from justmem.memory import AsyncMemory
 from justmem.ports import Author
 from justmem.runtime import private_files
@@ -37,11 +37,18 @@ def export(
         async with aclosing(memory.export(vectors=vectors)) as lines:
             if output is None:
                 await _write(lines, sys.stdout.buffer)
-                return
-            with private_files.new(as_path(output)) as beside, beside.open("wb") as file:
-                await _write(lines, file)
+            else:
+                with private_files.new(as_path(output)) as beside, beside.open("wb") as file:
+                    await _write(lines, file)
 
-    with_memory(work)
+    if output is not None and as_path(output).exists():
+        raise InvalidFile(f"{output} exists already: name a new file.")
+    try:
+        with_memory(work)
+    except OSError as error:
+        if output is None:
+            raise
+        raise InvalidFile(f"{output} cannot be written ({error.strerror}).") from None
     if output is not None:
         say(f"The space is exported to {output}.")
 
