@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -173,10 +173,11 @@ async def all_facts(store: Store) -> list[str]:
 
 
 class KeepingContract:
-    async def test_a_kept_session_is_pending_and_its_words_can_be_read(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    @pytest.fixture
+    async def store(self, open_space: OpenSpace) -> Any:
+        return await open_space()
+
+    async def test_a_kept_session_is_pending_and_its_words_can_be_read(self, store: Store) -> None:
         record = await store.keep(session())
         assert (record.state, record.turns, record.digest) == ("pending", 2, session().digest)
         assert await session_in(store, "s1") == session()
@@ -190,7 +191,7 @@ class KeepingContract:
         assert await waiting(await open_space()) == [session()]
 
     async def test_times_zones_roles_and_odd_characters_come_back_as_they_were(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
         at = datetime(2024, 2, 29, 23, 59, 1, 17, tzinfo=timezone(timedelta(hours=-9, minutes=-30)))
         turns = (
@@ -198,31 +199,23 @@ class KeepingContract:
             Turn(speaker="", role="assistant", text=""),
         )
         odd = Session(id="weird/\n id", at=datetime(2024, 1, 1), turns=turns)
-        store = await open_space()
         await remember(store, odd)
         assert await session_in(store, odd.id) == odd
 
     async def test_text_that_is_not_unicode_is_refused_and_nothing_is_kept(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         with pytest.raises(InvalidSession, match="not valid Unicode"):
             await store.keep(session("s1", "broken \ud800 text"))
         assert await store.sessions() == []
 
-    async def test_keeping_a_stored_session_again_changes_nothing(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_keeping_a_stored_session_again_changes_nothing(self, store: Store) -> None:
         await remember(store, session(), "adopted a kitten")
         record = await store.keep(session())
         assert (record.state, record.cards) == ("stored", 1)
         assert await waiting(store) == []
 
-    async def test_a_failed_session_kept_again_unchanged_stays_failed(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_a_failed_session_kept_again_unchanged_stays_failed(self, store: Store) -> None:
         await store.keep(session())
         await fail(store, "s1", "the model stayed away")
         record = await store.keep(session())
@@ -230,10 +223,9 @@ class KeepingContract:
         assert await waiting(store) == [session()]
 
     async def test_a_changed_session_loses_its_cards_and_waits_for_new_ones(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
         old, new = session(), session("s1", "I adopted two kittens.")
-        store = await open_space()
         await remember(store, old, "adopted a kitten")
         record = await store.keep(new)
         assert (record.state, record.digest, record.turns) == ("pending", new.digest, 1)
@@ -249,8 +241,7 @@ class KeepingContract:
         assert await session_in(store, "s1") == old
         assert (await store.check()).sound
 
-    async def test_a_session_with_more_turns_keeps_its_cards(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_session_with_more_turns_keeps_its_cards(self, store: Store) -> None:
         await remember(store, session(), "adopted a kitten")
         grown = session("s1", *(turn.text for turn in session().turns), "And a dog.")
         assert (await store.keep(grown)).state == "pending"
@@ -266,9 +257,8 @@ class KeepingContract:
         assert not (await store.look(waiting=9)).waiting
 
     async def test_a_rebuilt_session_keeps_its_cards_until_there_are_new_ones(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         await remember(store, session("s1"), "adopted a kitten")
         await remember(store, session("s2"), "likes tea")
         await store.keep(session("s3"))
@@ -282,16 +272,12 @@ class KeepingContract:
         with pytest.raises(NotInMemory):
             await store.rebuild("s9")
 
-    async def test_failing_cannot_take_the_cards_of_a_stored_session(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_failing_cannot_take_the_cards_of_a_stored_session(self, store: Store) -> None:
         await remember(store, session(), "adopted a kitten")
         await fail(store, "s1", "too late")
         assert (await store.sessions())[0].state == "stored"
 
-    async def test_an_unknown_session_is_not_in_memory(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_an_unknown_session_is_not_in_memory(self, store: Store) -> None:
         for attempt in (
             session_in(store, "s9"),
             whole_session_in(store, "s9"),
@@ -300,11 +286,8 @@ class KeepingContract:
             with pytest.raises(NotInMemory, match="s9"):
                 await attempt
 
-    async def test_sessions_come_in_order_of_time_whatever_their_zone(
-        self, open_space: OpenSpace
-    ) -> None:
+    async def test_sessions_come_in_order_of_time_whatever_their_zone(self, store: Store) -> None:
         east = timezone(timedelta(hours=9))
-        store = await open_space()
         for id, at in (
             ("noon in utc", datetime(2023, 5, 7, 12, tzinfo=UTC)),
             ("evening in tokyo", datetime(2023, 5, 7, 20, tzinfo=east)),
@@ -318,9 +301,9 @@ class KeepingContract:
         assert (await store.look()).last_at == datetime(2023, 5, 7, 12, tzinfo=UTC)
 
     async def test_the_extent_follows_what_is_remembered_changed_and_forgotten(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store, one, two = await open_space(), session("s1"), session("s2")
+        one, two = session("s1"), session("s2")
         assert await store.look() == Snapshot(None, 0, 0, None)
         for of, *said in ((one, "ran", "swam"), (two, "slept"), (one, "ran", "swam", "sang")):
             await store.keep(of)
@@ -331,8 +314,8 @@ class KeepingContract:
 
 
 class SettlingContract:
-    async def test_settling_stores_cards_as_they_are(self, open_space: OpenSpace) -> None:
-        store, of = await open_space(), session()
+    async def test_settling_stores_cards_as_they_are(self, store: Store) -> None:
+        of = session()
         cards = (
             card(of, "ran a marathon", event_date=EventDate.parse("2023-05"), kind="event"),
             card(of, "will move", event_date=EventDate.parse("2023-06-01/2023-06-03")),
@@ -346,9 +329,8 @@ class SettlingContract:
         assert (record.state, record.cards, record.tokens) == ("stored", 3, 40)
         assert await waiting(store) == []
 
-    async def test_a_session_may_move_to_another_day(self, open_space: OpenSpace) -> None:
+    async def test_a_session_may_move_to_another_day(self, store: Store) -> None:
         new = session("s1", "I adopted two kittens.", at=MAY + timedelta(days=1))
-        store = await open_space()
         await remember(store, session(), "adopted a kitten")
         await remember(store, new, "adopted two kittens")
         assert await session_in(store, "s1") == new
@@ -356,10 +338,7 @@ class SettlingContract:
         assert await all_facts(store) == ["adopted two kittens"]
         assert len(await store.sessions()) == 1
 
-    async def test_replaced_cards_are_found_by_neither_vector_nor_word(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_replaced_cards_are_found_by_neither_vector_nor_word(self, store: Store) -> None:
         await remember(store, session(), "plays the theremin")
         await found(store, "theremin")
         await remember(store, session("s1", "No, the zither."), "plays the zither")
@@ -370,17 +349,16 @@ class SettlingContract:
         assert await facts(store, lexical) == ["plays the zither"]  # "plays"
 
     async def test_a_session_with_nothing_durable_is_empty_yet_its_turns_are_found(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         await remember(store, session())
         assert (await store.sessions())[0].state == "empty"
         assert len((await found(store, "kitten", "passages"))[1]) == 1
 
     async def test_a_text_replaced_while_its_cards_were_made_does_not_come_back(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store, stale = await open_space(), session("s1", "stale")
+        stale = session("s1", "stale")
         await store.keep(stale)
         await store.keep(session("s1", "fresh"))
         assert not await settle(store, stale, derived(stale, card(stale, "stale fact")))
@@ -388,33 +366,30 @@ class SettlingContract:
         assert await all_facts(store) == []
 
     async def test_a_session_forgotten_while_its_cards_were_made_stays_forgotten(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store, of = await open_space(), session()
+        of = session()
         await store.keep(of)
         await store.forget(sessions=["s1"])
         assert not await settle(store, of, derived(of, card(of, "adopted a kitten")))
 
-    async def test_a_card_given_twice_is_stored_once(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_card_given_twice_is_stored_once(self, store: Store) -> None:
         await remember(store, session(), "likes tea", "likes rain", "likes tea")
         assert await all_facts(store) == ["likes tea", "likes rain"]
         dense, _ = await found(store, "Ana likes rain")
         assert await facts(store, dense[:1]) == ["likes rain"]
 
-    async def test_unsupported_cards_are_kept_aside(self, open_space: OpenSpace) -> None:
+    async def test_unsupported_cards_are_kept_aside(self, store: Store) -> None:
         held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
-        store, of = await open_space(), session()
+        of = session()
         await store.keep(of)
         await settle(store, of, derived(of, quarantined=[held]))
         assert await held_aside(store) == [held]
         assert (await store.sessions())[0].quarantined == 1
         assert await found(store, "yacht") == ([], [])
 
-    async def test_a_refused_settle_leaves_everything_as_it_was(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, of = await open_space(), session()
+    async def test_a_refused_settle_leaves_everything_as_it_was(self, store: Store) -> None:
+        of = session()
         await store.bind("one", DIM)
         await remember(store, of, "adopted a kitten")
         wrong = Derived(
@@ -427,10 +402,7 @@ class SettlingContract:
         assert await all_facts(store) == ["adopted a kitten"]
         assert (await found(store, "kitten", "passages"))[1] != []
 
-    async def test_a_card_is_revised_and_found_by_its_new_words(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_a_card_is_revised_and_found_by_its_new_words(self, store: Store) -> None:
         await remember(store, said := session(), "lives in Graz", "plays the accordion")
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
         made = correction(old, new)
@@ -443,10 +415,7 @@ class SettlingContract:
         (whole,) = await store.read(["s1"])
         assert list(whole.derived.corrections) == [made]
 
-    async def test_a_revision_of_what_changed_meanwhile_changes_nothing(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_a_revision_of_what_changed_meanwhile_changes_nothing(self, store: Store) -> None:
         await remember(store, said := session(), "lives in Graz", "plays the accordion")
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
         made = correction(old, new)
@@ -457,10 +426,7 @@ class SettlingContract:
         assert await corrections(store) == [made]
         assert await all_facts(store) == ["lives in Vienna", "plays the accordion"]
 
-    async def test_cards_made_before_a_correction_do_not_replace_it(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_cards_made_before_a_correction_do_not_replace_it(self, store: Store) -> None:
         await remember(store, said := session(), "lives in Graz")
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
         await revise(store, old, new, correction(old, new))
@@ -469,10 +435,7 @@ class SettlingContract:
 
 
 class SearchContract:
-    async def test_the_nearest_vector_comes_first_with_its_cosine(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_the_nearest_vector_comes_first_with_its_cosine(self, store: Store) -> None:
         await remember(store, session(), "likes tea", "likes rain", "likes chess")
         (hits,) = await search(
             store, [view("Ana likes rain")], "cards", dense=2, lexical=0, until=None
@@ -482,8 +445,7 @@ class SearchContract:
         assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-3)
         assert hits.lexical == []
 
-    async def test_each_view_is_answered_on_its_own(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_each_view_is_answered_on_its_own(self, store: Store) -> None:
         await remember(store, session(), "likes tea", "likes rain")
         views = [view("Ana likes rain"), view("Ana likes tea")]
         hits = await search(store, views, "cards", dense=1, lexical=1, until=None)
@@ -491,15 +453,13 @@ class SearchContract:
         assert firsts == [["likes rain"], ["likes tea"]]
 
     async def test_words_are_found_by_their_stem_without_accents_or_case(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         await remember(store, session(), "was painting at the Café", "plays chess")
         _, lexical = await found(store, "Who PAINTED in a cafe?")
         assert await facts(store, lexical) == ["was painting at the Café"]
 
-    async def test_a_rare_word_outweighs_a_common_one(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_rare_word_outweighs_a_common_one(self, store: Store) -> None:
         common = [f"walks the dog on street {n}" for n in range(20)]
         await remember(store, session(), *common, "walks to the observatory")
         _, lexical = await found(store, "walks dog observatory")
@@ -525,18 +485,15 @@ class SearchContract:
             "the of",
         ],
     )
-    async def test_no_question_is_taken_for_query_syntax(
-        self, open_space: OpenSpace, text: str
-    ) -> None:
-        store = await open_space()
+    async def test_no_question_is_taken_for_query_syntax(self, store: Store, text: str) -> None:
         await remember(store, session(), "likes tea")
         _, lexical = await found(store, text)
         assert await facts(store, lexical) == (["likes tea"] if "tea" in text else [])
 
     async def test_turns_are_found_word_by_word_and_lead_back_to_their_place(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store, of = await open_space(), session("s1", "First a walk. Then we saw Pesto.", "Nice.")
+        of = session("s1", "First a walk. Then we saw Pesto.", "Nice.")
         passages = (
             Passage(session_id="s1", turn=1, start=0, end=13),
             Passage(session_id="s1", turn=1, start=14, end=32),
@@ -556,10 +513,8 @@ class SearchContract:
         assert dense[0] == lexical[0]
         assert list((await passages_at(store, dense)).values()) == [passages[1], passages[0]]
 
-    async def test_passages_without_vectors_are_still_found_by_word(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, of = await open_space(), session()
+    async def test_passages_without_vectors_are_still_found_by_word(self, store: Store) -> None:
+        of = session()
         passages = (Passage(session_id="s1", turn=1, start=0, end=10),)
         await store.keep(of)
         await settle(store, of, Derived(state=SessionState.EMPTY, passages=passages))
@@ -567,12 +522,9 @@ class SearchContract:
         assert (dense, len(lexical)) == ([], 1)
 
     @pytest.mark.parametrize("index", ["cards", "passages"])
-    async def test_nothing_said_after_the_day_is_found(
-        self, open_space: OpenSpace, index: Any
-    ) -> None:
+    async def test_nothing_said_after_the_day_is_found(self, store: Store, index: Any) -> None:
         """The day is the one on the wall where it was said: 1 May in Honolulu is 2 May in UTC."""
         honolulu = timezone(timedelta(hours=-10))
-        store = await open_space()
         for id, at in (
             ("first", datetime(2023, 5, 1, 20, tzinfo=honolulu)),
             ("second", datetime(2023, 5, 2, 9, tzinfo=UTC)),
@@ -586,10 +538,8 @@ class SearchContract:
         assert await found(store, "swim", index, date(2023, 4, 30)) == ([], [])
 
     async def test_turns_are_found_by_word_alone_while_their_sessions_change(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
-
         async def said(text: str) -> int:
             (hits,) = await search(store, [view(text)], "passages", dense=0, lexical=9, until=None)
             return len(hits.lexical)
@@ -602,18 +552,16 @@ class SearchContract:
         await store.forget(sessions=["s2"])
         assert (await said("theremin"), await said("zither")) == (1, 1)
 
-    async def test_an_empty_space_finds_nothing(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_an_empty_space_finds_nothing(self, store: Store) -> None:
         assert await found(store, "anything") == ([], [])
         assert await found(store, "anything", "passages") == ([], [])
         assert await search(store, [], "cards", dense=5, lexical=5, until=None) == []
 
     async def test_a_question_gets_cards_vectors_and_turns_of_one_moment(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
         """Found by vector or word: the cards; by the words of a turn: the cards on it, and the
         turn itself where there is none."""
-        store = await open_space()
         told = session("s1", "We drank oolong", "Nobody wrote down the ferry")
         await store.keep(told)
         await settle(store, told, derived(told, card(told, "likes tea"), card(told, "ran", "Ben")))
@@ -645,8 +593,7 @@ class SearchContract:
         early = await find("oolong ferry rain", until=MAY.date() - timedelta(days=400))
         assert (early.cards, early.bare, early.turns) == ({}, [], {})
 
-    async def test_a_search_can_be_held_to_sessions_and_days(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_search_can_be_held_to_sessions_and_days(self, store: Store) -> None:
         for number in range(4):
             at = MAY + timedelta(days=number)
             await remember(store, session(f"s{number}", "word", at=at), f"fact {number}")
@@ -665,8 +612,8 @@ class SearchContract:
         assert await find(sessions=frozenset({"s0", "s3"}), since=day) == ["fact 3"]
         assert await find(sessions=frozenset()) == []
 
-    async def test_a_row_has_the_day_of_its_turn_or_card(self, open_space: OpenSpace) -> None:
-        store, later = await open_space(), MAY + timedelta(days=3)
+    async def test_a_row_has_the_day_of_its_turn_or_card(self, store: Store) -> None:
+        later = MAY + timedelta(days=3)
         said = session("s1", "word one", "word two")
         turns = said.turns[0], said.turns[1].model_copy(update={"at": later})
         said = said.model_copy(update={"turns": turns})
@@ -685,8 +632,7 @@ class SearchContract:
             assert len(found.cards) == len(numbers)
         assert (await store.check()).sound
 
-    async def test_labels_and_ends_are_kept(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_labels_and_ends_are_kept(self, store: Store) -> None:
         labels, until = {"b": "1", "a": "é"}, MAY + timedelta(days=9)
         told = session("s1", "Hello there").model_copy(update={"labels": labels, "until": until})
         made = card(told, "likes tea", until=until)
@@ -704,10 +650,7 @@ class SearchContract:
         assert (whole.session.labels, whole.session.until) == ({"c": "2"}, until)
         assert (await store.check()).sound
 
-    async def test_of_what_was_said_between_two_days_more_is_found(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_of_what_was_said_between_two_days_more_is_found(self, store: Store) -> None:
         for number in range(8):
             at = MAY + timedelta(days=number)
             await remember(store, session(f"s{number}", f"word{number}", at=at), f"fact {number}")
@@ -736,8 +679,7 @@ class SearchContract:
         assert "fact 5" not in (await find(8, 5, 5, until=4))[0]
         assert await find(0, 0, 7) == [[], []]
 
-    async def test_sessions_can_be_read_several_at_once(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_sessions_can_be_read_several_at_once(self, store: Store) -> None:
         await store.keep(session("s1"))
         await store.keep(session("s2", "Rain again"))
         assert await texts_of(store, ["s2", "nowhere"]) == {"s2": session("s2", "Rain again")}
@@ -804,8 +746,7 @@ async def _compare(store: Store, text: str) -> None:
 
 
 class CardsContract:
-    async def test_cards_can_be_filtered(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_cards_can_be_filtered(self, store: Store) -> None:
         one, two = session("s1"), session("s2", at=MAY - timedelta(days=1))
         await store.keep(one)
         await settle(
@@ -833,8 +774,7 @@ class CardsContract:
         assert await those(text="!!!") == []
         assert await those(limit=1, offset=1) == ["likes tea"]
 
-    async def test_an_unknown_card_is_not_in_memory(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_an_unknown_card_is_not_in_memory(self, store: Store) -> None:
         with pytest.raises(NotInMemory, match="c0ffee"):
             await card_in(store, "c0ffee")
         assert await cards_at(store, [1, 2]) == {}
@@ -842,8 +782,8 @@ class CardsContract:
 
 
 class ForgettingContract:
-    async def test_a_forgotten_card_leaves_search_and_lists(self, open_space: OpenSpace) -> None:
-        store, of = await open_space(), session()
+    async def test_a_forgotten_card_leaves_search_and_lists(self, store: Store) -> None:
+        of = session()
         await remember(store, of, "likes tea", "likes rain")
         gone = (await store.forget(cards=[card(of, "likes tea").id])).forgotten
         assert (gone.cards, gone.sessions, gone.turns) == (1, 0, 0)
@@ -854,9 +794,9 @@ class ForgettingContract:
             await card_in(store, card(of, "likes tea").id)
 
     async def test_a_forgotten_card_stays_forgotten_when_its_session_is_remembered_again(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store, of = await open_space(), session()
+        of = session()
         await remember(store, of, "likes tea", "likes rain")
         await store.forget(cards=[card(of, "likes tea").id])
         again = session("s1", "said differently")
@@ -865,10 +805,7 @@ class ForgettingContract:
         dense, lexical = await found(store, "Ana likes rain")
         assert await facts(store, dense) == await facts(store, lexical) == ["likes rain"]
 
-    async def test_a_forgotten_session_takes_everything_with_it(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_a_forgotten_session_takes_everything_with_it(self, store: Store) -> None:
         await remember(store, session(), "likes tea")
         await append(store, "s1", session("s1", "A turn that waits.").turns, MAY)
         gone = (await store.forget(sessions=["s1"])).forgotten
@@ -879,24 +816,21 @@ class ForgettingContract:
         with pytest.raises(NotInMemory):
             await session_in(store, "s1")
 
-    async def test_a_forgotten_session_may_be_remembered_anew(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_forgotten_session_may_be_remembered_anew(self, store: Store) -> None:
         await remember(store, session(), "likes tea")
         await store.forget(sessions=["s1"])
         await remember(store, session(), "likes tea")
         assert await all_facts(store) == ["likes tea"]
 
-    async def test_forgetting_is_all_or_nothing(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_forgetting_is_all_or_nothing(self, store: Store) -> None:
         await remember(store, session(), "likes tea")
         with pytest.raises(NotInMemory, match="s2"):
             await store.forget(sessions=["s1", "s2"])
         assert await all_facts(store) == ["likes tea"]
 
     async def test_a_forgotten_turn_takes_its_words_and_what_rests_on_it(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         of = session("s1", "I play the theremin.", "I collect stamps.", "And I bake bread.")
         on = [card(of, f"rests on {turns}", turns=turns) for turns in ((1,), (1, 2), (3,))]
         await store.keep(of)
@@ -921,10 +855,7 @@ class ForgettingContract:
         assert (record.state, record.turns, record.cards) == ("stored", 3, 2)
         assert record.quarantined == 0
 
-    async def test_a_forgotten_turn_does_not_come_back_with_its_session(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_a_forgotten_turn_does_not_come_back_with_its_session(self, store: Store) -> None:
         of = session("s1", "I play the theremin.", "Yes.", "I collect stamps.", "Yes.")
         await remember(store, of, "plays the theremin")
         await store.forget(turns=[("s1", 2)])
@@ -940,8 +871,7 @@ class ForgettingContract:
         other = session("s2", *(turn.text for turn in of.turns))
         assert await kept(store, other) == other
 
-    async def test_a_turn_of_a_session_that_waits_is_forgotten(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_turn_of_a_session_that_waits_is_forgotten(self, store: Store) -> None:
         of = session("s1", "Hi!", "I play the Theremin.", "Oh!")
         await remember(store, of, "plays")
         changed = session("s1", "Hello.", "i play  the theremin.", "Oh!", "And xylophones.")
@@ -952,10 +882,7 @@ class ForgettingContract:
         assert "theremin" not in (await store.sessions())[0].reason
         assert await kept(store, of) == of.without([2])
 
-    async def test_corrections_outlast_the_cards_of_a_changed_session(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_corrections_outlast_the_cards_of_a_changed_session(self, store: Store) -> None:
         made = []
         for id in ("s1", "s2", "s3"):
             await remember(store, said := session(id), "lives in Graz")
@@ -977,18 +904,15 @@ class ForgettingContract:
         assert await corrections(store) == []
 
     async def test_a_turn_forgotten_while_its_cards_are_made_does_not_come_back(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store, of = await open_space(), session()
+        of = session()
         await store.keep(of)
         await store.forget(turns=[("s1", 1)])
         assert not await settle(store, of, derived(of, card(of, "has a kitten")))
         assert await waiting(store) == [of.without([1])]
 
-    async def test_a_turn_that_is_not_there_cannot_be_forgotten(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_a_turn_that_is_not_there_cannot_be_forgotten(self, store: Store) -> None:
         await remember(store, session(), "likes tea")
         for place in (("s1", 3), ("s1", 0), ("s2", 1)):
             with pytest.raises(NotInMemory):
@@ -997,10 +921,8 @@ class ForgettingContract:
         with pytest.raises(NotInMemory, match="forgotten before"):
             await store.forget(turns=[("s1", 2)])
 
-    async def test_forgetting_a_subject_takes_its_quarantined_cards(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, of = await open_space(), session()
+    async def test_forgetting_a_subject_takes_its_quarantined_cards(self, store: Store) -> None:
+        of = session()
         await store.keep(of)
         held = [
             Quarantined(subject=subject, fact="hears voices", reason="no turn says so")
@@ -1012,10 +934,9 @@ class ForgettingContract:
         assert (await store.sessions())[0].quarantined == 1
 
     async def test_what_is_left_of_a_text_is_found_wherever_a_store_keeps_words(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
         """The proof is worth as much as it can fail."""
-        store = await open_space()
         one = session("s1", "I play the theremin at night.", "Oh!")
         held = [Quarantined(subject="Ana", fact="hears bassoons upstairs", reason="unsupported")]
         await store.keep(one)
@@ -1025,10 +946,10 @@ class ForgettingContract:
         texts = ["I play the theremin at night.", "owns a glockenspiel", "hears bassoons upstairs"]
         texts.append("A didgeridoo was meant.")
         for text in texts:
-            assert (await store._search_bytes(text_pieces(text))).remains, text
+            assert (await cast(Any, store)._search_bytes(text_pieces(text))).remains, text
             assert (await store.remains([text])).held == {0: "session s1"}
         for vectors in (made.card_vectors, made.passage_vectors[:1]):
-            assert (await store._search_bytes(vector_pieces(vectors))).remains
+            assert (await cast(Any, store)._search_bytes(vector_pieces(vectors))).remains
         await store.forget(sessions=["s1"])
         searched = await store.remains(texts, [made.card_vectors, made.passage_vectors])
         assert (searched.remains, searched.held) == ((), {})
@@ -1036,9 +957,8 @@ class ForgettingContract:
         assert searched.bytes > 0
 
     async def test_words_that_were_replaced_are_gone_when_one_looks_for_what_remains(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         await remember(store, session("s1", "I play the theremin."), "plays the theremin")
         await remember(store, session("s1", "I meant the violin."), "plays the violin")
         await store.keep(session("s1", "Or the didgeridoo."))
@@ -1046,8 +966,7 @@ class ForgettingContract:
         texts = ["I play the theremin.", "plays the theremin", "Or the didgeridoo."]
         assert (await store.remains(texts)).remains == ()
 
-    async def test_nothing_remains_of_an_erased_space(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_nothing_remains_of_an_erased_space(self, store: Store) -> None:
         await remember(store, session("s1", "I play the theremin."), "plays the theremin")
         await store.forget(everything=True)
         assert (await store.remains(["I play the theremin."])).remains == ()
@@ -1072,23 +991,20 @@ class ForgettingContract:
 
 class EmbedderContract:
     async def test_another_embedder_is_refused_by_name_with_the_command_that_helps(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         await store.bind("onnx:small", DIM)
         await remember(store, session(), "likes tea")
         await store.bind("onnx:small", DIM)
         with pytest.raises(EmbedderMismatch, match=r"onnx:small.*onnx:large.*justmem reembed"):
             await store.bind("onnx:large", 2 * DIM)
 
-    async def test_a_space_without_vectors_takes_any_embedder(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_space_without_vectors_takes_any_embedder(self, store: Store) -> None:
         await store.bind("onnx:small", DIM)
         await store.bind("onnx:large", 2 * DIM)
         assert (await store.metadata()).stats.embedder == "onnx:large"
 
-    async def test_everything_can_be_embedded_again(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_everything_can_be_embedded_again(self, store: Store) -> None:
         await store.bind("old", DIM)
         for n in range(5):
             await remember(store, session(f"s{n}", f"turn {n}"), f"fact {n}", f"more {n}")
@@ -1153,10 +1069,8 @@ class LedgerContract:
 
 
 class WordsContract:
-    async def test_the_words_of_a_session_go_and_its_cards_stay(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, of = await open_space(), session()
+    async def test_the_words_of_a_session_go_and_its_cards_stay(self, store: Store) -> None:
+        of = session()
         await remember(store, of, "adopted a kitten")
         gone = (await store.forget(words=["s1"])).forgotten
         assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
@@ -1176,10 +1090,7 @@ class WordsContract:
         assert (record.turns, record.cards, record.state) == (2, 1, "stored")
         assert (await store.forget(words=["s1"])).forgotten.turns == 0
 
-    async def test_words_that_went_do_not_come_back_with_their_session(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
+    async def test_words_that_went_do_not_come_back_with_their_session(self, store: Store) -> None:
         await remember(store, session(), "adopted a kitten")
         await store.forget(words=["s1"])
         assert (await store.keep(session())).state == "stored"
@@ -1188,8 +1099,7 @@ class WordsContract:
         (left,) = await waiting(store)
         assert [turn.text for turn in left.turns] == ["", "", "And a dog."]
 
-    async def test_turns_without_cards_keep_their_words(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_turns_without_cards_keep_their_words(self, store: Store) -> None:
         await remember(store, session(), "adopted a kitten")
         await append(store, "s1", session("s1", "More.").turns, MAY)
         await store.forget(words=["s1"])
@@ -1201,9 +1111,8 @@ class WordsContract:
         assert [turn.text for turn in left.turns] == ["I adopted a cat.", "", "More."]
 
     async def test_a_card_stays_if_its_words_went_and_the_session_changed(
-        self, open_space: OpenSpace
+        self, store: Store
     ) -> None:
-        store = await open_space()
         await remember(store, session(), "adopted a kitten")
         await store.forget(words=["s1"])
         changed = session("s1", *(turn.text for turn in session().turns), "Later.")
@@ -1211,8 +1120,7 @@ class WordsContract:
         assert await all_facts(store) == ["adopted a kitten"]
         assert (await store.check()).sound
 
-    async def test_all_vectors_can_be_made_anew_without_words(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_all_vectors_can_be_made_anew_without_words(self, store: Store) -> None:
         await remember(store, session(), "adopted a kitten")
         await store.forget(words=["s1"])
         asked: dict[str, list[str]] = {}
@@ -1228,16 +1136,13 @@ class WordsContract:
 
 
 class AppendContract:
-    async def test_turns_are_added_to_a_session_and_a_new_one_is_made(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, said = await open_space(), session("s1", "one", "two", "three").turns
+    async def test_turns_are_added_to_a_session_and_a_new_one_is_made(self, store: Store) -> None:
+        said = session("s1", "one", "two", "three").turns
         assert (await append(store, "s1", said[:1], MAY)).state == "pending"
         record = await append(store, "s1", said[1:], MAY)
         assert (record.turns, await waiting(store)) == (3, [session("s1", "one", "two", "three")])
 
-    async def test_cards_stay_while_what_was_added_waits(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_cards_stay_while_what_was_added_waits(self, store: Store) -> None:
         await remember(store, session("s1", "one"), "says one")
         await append(store, "s1", session("s1", "", "two").turns[1:], MAY)
         await append(store, "s1", session("s1", "three").turns, MAY)
@@ -1245,8 +1150,7 @@ class AppendContract:
         assert await all_facts(store) == ["says one"]
         assert (await store.check()).sound
 
-    async def test_a_turn_with_a_known_key_is_dropped(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_turn_with_a_known_key_is_dropped(self, store: Store) -> None:
         one, two = (Turn(speaker="Ana", text="the same", key=key) for key in ("k1", "k2"))
         await append(store, "s1", [one, one], MAY)
         record = await append(store, "s1", [one, two, Turn(speaker="Ana", text="the same")], MAY)
@@ -1282,8 +1186,7 @@ class ClaimContract:
         async with one.claim("s1") as mine:
             assert not mine  # its cards are made
 
-    async def test_what_is_at_work_is_marked(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_what_is_at_work_is_marked(self, store: Store) -> None:
         await store.keep(session())
         async with store.claim("s1"):
             (record,) = await store.sessions()
@@ -1318,8 +1221,7 @@ class LogContract:
         assert await store.log(limit=2) == entries[3:]
         assert await (await open_space("ben")).log() == []
 
-    async def test_what_is_not_done_is_not_logged(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_what_is_not_done_is_not_logged(self, store: Store) -> None:
         store.author = Author("Ana", lambda: MAY)
         await store.keep(session())
         await store.keep(session())
@@ -1381,8 +1283,8 @@ class SpentOnContract:
         await settle(again, of, derived(of))
         assert await spent_on(again, "s1") == 0
 
-    async def test_a_changed_text_starts_anew(self, open_space: OpenSpace) -> None:
-        store, day = await open_space(), date(2024, 6, 1)
+    async def test_a_changed_text_starts_anew(self, store: Store) -> None:
+        day = date(2024, 6, 1)
         await store.keep(session())
         await store.spend(day, 40, session="s1")
         await store.keep(session("s1", "Another text."))
@@ -1394,17 +1296,14 @@ class SpentOnContract:
         await remember(store, session("s1", "A third."))
         assert await spent_on(store, "s1") == 0
 
-    async def test_what_a_forgotten_session_cost_is_still_the_days(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, day = await open_space(), date(2024, 6, 1)
+    async def test_what_a_forgotten_session_cost_is_still_the_days(self, store: Store) -> None:
+        day = date(2024, 6, 1)
         await store.spend(day, 5, session="never there")
         assert (await spent(store, day), await spent_on(store, "never there")) == (5, 0)
 
 
 class CheckContract:
-    async def test_a_space_that_was_worked_with_is_sound(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_space_that_was_worked_with_is_sound(self, store: Store) -> None:
         await remember(store, session("s1"), "likes tea", "adopted a kitten")
         await remember(store, session("s2", "I ran.", "How far?"), "ran")
         await remember(store, session("s2", "I ran a lot."), "ran a lot")
@@ -1418,8 +1317,7 @@ class CheckContract:
         assert (checked.space, checked.sessions, checked.cards) == ("ana", 3, 2)
         assert checked.passages == 3
 
-    async def test_cards_without_vectors_are_named(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_cards_without_vectors_are_named(self, store: Store) -> None:
         of = session("s1")
         await store.keep(of)
         await store.bind("none", DIM)
@@ -1432,8 +1330,7 @@ class CheckContract:
             "session 's1': the passages have no sound vectors",
         ]
 
-    async def test_a_card_on_turns_that_are_not_there_is_named(self, open_space: OpenSpace) -> None:
-        store = await open_space()
+    async def test_a_card_on_turns_that_are_not_there_is_named(self, store: Store) -> None:
         of = session("s1")
         stray = card(of, "likes tea").model_copy(update={"turns": (7,)})
         await store.keep(of)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from justmem.store.sqlite_connection import name_inside
 
 _PIECE = 32  # bytes
 _LEAST = 8  # bytes; anything shorter would be found everywhere
-_BUFFER = 1 << 20
+_ROWS = 1000  # that are searched at a time
 # JSON escapes these, so no piece contains one.
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]+')
 _SIDE = re.compile(r"-(wal|shm|journal)$")  # of the name of an SQLite file
@@ -150,26 +151,17 @@ def in_tables(tables: Tables, pieces: Iterable[bytes]) -> Searched:
     wanted, searched = list(pieces), Searched()
     for name, rows in tables:
         search, size = Search(wanted), 0
-        for data in _buffered(rows):
+        while some := [value for row in islice(rows, _ROWS) for value in row]:
+            data = b"\n".join(
+                value.encode() if isinstance(value, str) else value
+                for value in some
+                if isinstance(value, str | bytes)
+            )
             search.look(data)
             size += len(data)
         remains = (f"table {name}",) if search.found else ()
         searched += Searched(tables=(name,), bytes=size, remains=remains)
     return searched
-
-
-def _buffered(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
-    buffer: list[bytes] = []
-    size = 0
-    for row in rows:
-        for value in row:
-            if isinstance(value, str | bytes):
-                buffer.append(value.encode() if isinstance(value, str) else value)
-                size += len(buffer[-1])
-        if size > _BUFFER:
-            yield b"\n".join(buffer)
-            buffer, size = [], 0
-    yield b"\n".join(buffer)
 
 
 # ---------------------------------------------------------------- files

@@ -138,21 +138,18 @@ def metadata(db: Connection, size: int) -> SpaceMetadata:
     name, dim = embedder(db)
     days = db.select("day, tokens", "spending", "ORDER BY day")
     spending = [(date.fromisoformat(day), tokens) for day, tokens in days]
-    records = [each for each in sessions(db) if not each.is_note]
-    ((turns, cards, quarantined, tokens, card_tokens),) = db.select(
-        "sum(turns), sum(cards), sum(quarantined), sum(tokens), sum(card_tokens)", "sessions"
-    )
-    by_kind = db.select("kind, count(*)", "cards", "GROUP BY kind ORDER BY kind")
-    statements = len(db.select("DISTINCT subject, fact, event_date", "cards"))
+    records = sessions(db)
+    ((card_tokens,),) = db.select("sum(card_tokens)", "sessions")
+    cards = sum(each.cards for each in records)
     stats = Stats(
         space=db.space,
-        sessions=dict(Counter(each.state for each in records)),
-        turns=int(turns or 0),
-        cards=int(cards or 0),
-        repeated=int(cards or 0) - statements,
-        quarantined=int(quarantined or 0),
-        kinds=dict(by_kind),
-        history_tokens=int(tokens or 0),
+        sessions=dict(Counter(each.state for each in records if not each.is_note)),
+        turns=sum(each.turns for each in records),
+        cards=cards,
+        repeated=cards - len(db.select("DISTINCT subject, fact, event_date", "cards")),
+        quarantined=sum(each.quarantined for each in records),
+        kinds=dict(db.select("kind, count(*)", "cards", "GROUP BY kind ORDER BY kind")),
+        history_tokens=sum(each.tokens for each in records),
         card_tokens=int(card_tokens or 0),
         bytes=size,
         embedder=name,

@@ -55,14 +55,8 @@ def turn_row(turn: Turn) -> tuple[Any, ...]:
 
 def turn_of(row: Sequence[Any]) -> Turn:
     speaker, role, text, at, key, forgotten = row
-    return Turn(
-        speaker=speaker,
-        role=role,
-        text=text,
-        at=time(at) if at is not None else None,
-        key=key,
-        forgotten=bool(forgotten),
-    )
+    when = at and time(at)
+    return Turn(speaker=speaker, role=role, text=text, at=when, key=key, forgotten=bool(forgotten))
 
 
 def session_of(
@@ -98,20 +92,12 @@ def until_row(until: datetime | None) -> str:
 
 
 def record_of(row: Sequence[Any]) -> SessionRecord:
-    id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until = row
-    return SessionRecord(
-        id=id,
-        at=time(at),
-        digest=digest,
-        state=SessionState(state),
-        reason=reason,
-        turns=turns,
-        cards=cards,
-        quarantined=quarantined,
-        tokens=tokens,
-        labels=labels_of(labels),
-        until=time(until) if until else None,
-    )
+    fields = dict(zip(RECORD.split(", "), row, strict=True))
+    fields["at"] = time(fields["at"])
+    fields["state"] = SessionState(fields["state"])
+    fields["labels"] = labels_of(fields["labels"])
+    fields["until"] = time(fields["until"]) if fields["until"] else None
+    return SessionRecord(**fields)
 
 
 # ---------------------------------------------------------------- what is derived from them
@@ -119,16 +105,8 @@ def record_of(row: Sequence[Any]) -> SessionRecord:
 
 def card_row(key: int, card: Card) -> tuple[Any, ...]:
     row = (
-        key,
-        card.id,
-        card.session_id,
-        card.subject,
-        card.fact,
-        card.event_date.text,
-        card.status,
-        card.kind,
-        card.said_at.isoformat(),
-        " ".join(map(str, card.turns)),
+        *(key, card.id, card.session_id, card.subject, card.fact, card.event_date.text),
+        *(card.status, card.kind, card.said_at.isoformat(), " ".join(map(str, card.turns))),
         until_row(card.until),
     )
     return (*row, card_mark(row))
