@@ -168,9 +168,10 @@ def _accuracies(files: Files, cases: Sequence[Case], judges: Sequence[str]) -> F
     groups: dict[str, list[Case]] = {}
     for case in asked:
         id = case.question.id
-        parts = "", f".category.{case.gold.category}", operations.get(id), hits.get(id)
-        for part in filter(lambda part: part is not None, parts):
-            groups.setdefault(str(part), []).append(case)
+        parts = ["", f".category.{case.gold.category}"]
+        parts += [named[id] for named in (operations, hits) if id in named]
+        for part in parts:
+            groups.setdefault(part, []).append(case)
     return found | {f"accuracy{name}": _accuracy(group, first) for name, group in groups.items()}
 
 

@@ -93,7 +93,7 @@ def _system(
     elif given.system == "justmem":
         yield JustMem(given, model, folder / "memories", cache)
     elif given.system == "naive_rag":
-        yield Plain(NaiveRag(build_embedder(parse(given.switches), cache)))
+        yield NaiveRag(build_embedder(parse(given.switches), cache))
     else:
         yield Plain(whole_history if given.system == "fulltext" else nothing)
 

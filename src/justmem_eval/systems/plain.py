@@ -4,10 +4,8 @@ question. A plain reader answers, the same as for every peer."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from itertools import pairwise
 
@@ -57,31 +55,34 @@ def _prompt(question: Question, context: str) -> Prompt:
     return Prompt("answer", instruction, user, SCHEMA, _LONGEST, mark=mark)
 
 
-@dataclass(frozen=True)
 class Plain:
-    """A system that builds nothing. `find` returns the evidence for a question."""
+    """A system that builds nothing. `context` is the text that it shows."""
 
-    find: Callable[[History, Question], Awaitable[Retrieved]]
+    def __init__(self, context: Callable[[History, Question], str]) -> None:
+        self._context = context
 
     async def build(self, history: History) -> Built:
         return Built(id=history.id, sessions=len(history.sessions))
 
     @asynccontextmanager
     async def opened(self, history: History) -> AsyncIterator[Retrieve]:
-        yield partial(self.find, history)
+        async def retrieve(question: Question) -> Retrieved:
+            text = self._context(history, question)
+            return Retrieved(id=question.id, context=text, evidence_tokens=count(text))
+
+        yield retrieve
 
 
-async def nothing(history: History, question: Question) -> Retrieved:
+def nothing(history: History, question: Question) -> str:
     """No memory. What the reader gets right needs none."""
-    return Retrieved(id=question.id)
+    return ""
 
 
-async def whole_history(history: History, question: Question) -> Retrieved:
+def whole_history(history: History, question: Question) -> str:
     """Every session up to the day of the question: gold of LongMemEval can be dated later on that
     day."""
     told = [s for s in history.sessions if s.at.date() <= question.at.date()]
-    text = "\n\n".join(map(_transcript, told))
-    return Retrieved(id=question.id, context=text, evidence_tokens=count(text))
+    return "\n\n".join(map(_transcript, told))
 
 
 def _transcript(session: Session) -> str:
@@ -94,34 +95,33 @@ def _transcript(session: Session) -> str:
 Chunk = tuple[Session, tuple[int, ...], str]
 
 
-class NaiveRag:
+class NaiveRag(Plain):
     """The ten turns (with a user and an assistant: the ten exchanges) most like the question."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._of = ""  # the history that the chunks and vectors belong to
-        self._chunks: list[Chunk] = []
-        self._vectors = np.empty(0, np.float32)
 
-    async def __call__(self, history: History, question: Question) -> Retrieved:
-        if self._of != history.id:
-            chunks = [chunk for session in history.sessions for chunk in _chunks(session)]
-            vectors = (await self._embedder.embed([text for _, _, text in chunks])).vectors
-            self._of, self._chunks, self._vectors = history.id, chunks, vectors
-        chunks, vectors = self._chunks, self._vectors
-        asked = (await self._embedder.embed([question.text], query=True)).vectors[0]
-        order = np.argsort(-(vectors @ asked), kind="stable").tolist()
-        last = question.at.date()
-        best = [chunks[i] for i in order if chunks[i][0].at.date() <= last][:K]
-        text = "\n\n".join(f"[{s.at:%Y-%m-%d}] {said}" for s, _, said in best)
-        pieces = tuple(Piece(place=(s.id, turns), text=said) for s, turns, said in best)
-        return Retrieved(
-            id=question.id,
-            chosen=pieces,
-            read=pieces,
-            context=text,
-            evidence_tokens=count(text),
-        )
+    @asynccontextmanager
+    async def opened(self, history: History) -> AsyncIterator[Retrieve]:
+        chunks = [chunk for session in history.sessions for chunk in _chunks(session)]
+        vectors = (await self._embedder.embed([text for _, _, text in chunks])).vectors
+
+        async def retrieve(question: Question) -> Retrieved:
+            asked = (await self._embedder.embed([question.text], query=True)).vectors[0]
+            order = np.argsort(-(vectors @ asked), kind="stable").tolist()
+            last = question.at.date()
+            best = [chunks[i] for i in order if chunks[i][0].at.date() <= last][:K]
+            pieces = tuple(Piece(place=(s.id, turns), text=said) for s, turns, said in best)
+            text = "\n\n".join(f"[{s.at:%Y-%m-%d}] {said}" for s, _, said in best)
+            return Retrieved(
+                id=question.id,
+                chosen=pieces,
+                read=pieces,
+                context=text,
+                evidence_tokens=count(text),
+            )
+
+        yield retrieve
 
 
 def _chunks(session: Session) -> Iterator[Chunk]:
