@@ -63,9 +63,9 @@ async def examples(data: Path, cache: Path) -> list[Example]:
         given = Settings(benchmark=bench, data=data, cards="rules", plans="rules")
         with TemporaryDirectory(prefix="justmem-fit-") as folder:
             system = JustMem(given, None, Path(folder), cache)
-            for id, cases in bench.by_history():
+            for id in bench.histories:
                 async with system.memory(bench.history(id)) as memory:
-                    for case in cases:
+                    for case in bench.of([id]).cases:
                         evidence, _ = await system.recall(memory, case.question)
                         if evidence.chosen and evidence.plan.operation != "reply":
                             group = name if name == "longmemeval" else id
