@@ -12,6 +12,10 @@ The file holds the tokenizer and the network. All numbers are little-endian.
 
 A 4-bit tensor consists of blocks of 32 weights: a float16 scale, then 16 bytes. Byte j holds
 weight j in its lower half and weight j + 16 in its upper half, both plus 8.
+
+Tensors of layer 0 are named `l0.q.w` (weights) and `l0.q.b` (biases). The parts are q, k, v (query,
+key, value), ao (attention output), fi and fo (feed-forward, in and out), aln and oln (the layer
+norms after attention and after feed-forward).
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 _WORDS = "emb.word"
+_BLOCK = 2 + 16  # bytes
 # OpenBLAS splits a product of more than 262,144 multiplications over all cores. For texts this
 # short, that takes 20 times the CPU. So larger products are made in parts.
 _ROWS = 16  # of the left matrix in one part
@@ -41,9 +46,9 @@ def read(folder: Path) -> tuple[Any, Callable[[Any], Floats]]:
     file = _File(folder / "model.bin")
     if file.numbers("4sI") != (b"E5S1", 1):
         raise ValueError("The file has an unknown format.")
-    _, layers, heads, _, _, longest, _, epsilon, _ = file.numbers("7ifi")
+    hidden, layers, heads, _, _, longest, _, epsilon, _ = file.numbers("7ifi")
     tokenizer = _Tokenizer(file, longest)
-    return tokenizer, _Bert(_tensors(file), layers, heads, epsilon).states
+    return tokenizer, _Bert(_tensors(file), hidden, layers, heads, epsilon).states
 
 
 class _File:
@@ -109,7 +114,7 @@ def _tensors(file: _File) -> Mapping[str, Any]:
         if len(data) != size:
             raise ValueError("The file is cut short.")
         if quantised:
-            blocks = np.frombuffer(data, "u1").reshape(-1, 2 + 16)
+            blocks = np.frombuffer(data, "u1").reshape(-1, _BLOCK)
             tensors[name] = blocks if name == _WORDS else _expanded(blocks)
         else:
             tensors[name] = np.frombuffer(data, "<f4")
@@ -128,6 +133,7 @@ class _Bert:
     """The layers of BERT, for one text at a time."""
 
     tensors: Mapping[str, Any]
+    hidden: int  # numbers of a state
     layers: int
     heads: int
     epsilon: float
@@ -142,11 +148,11 @@ class _Bert:
         return states
 
     def _embedded(self, ids: Sequence[int]) -> Floats:
-        kind = self.tensors["emb.type"].reshape(2, -1)[0]  # the same for all tokens
-        size = len(kind)
-        blocks = self.tensors[_WORDS].reshape(-1, size // 32, 2 + 16)[ids].reshape(-1, 2 + 16)
-        positions = self.tensors["emb.pos"].reshape(-1, size)[: len(ids)]
-        embedded: Floats = _expanded(blocks).reshape(len(ids), size) + positions + kind
+        words = self.tensors[_WORDS].reshape(-1, self.hidden // 32, _BLOCK)[ids]
+        positions = self.tensors["emb.pos"].reshape(-1, self.hidden)[: len(ids)]
+        kind = self.tensors["emb.type"][: self.hidden]  # the same for all tokens
+        embedded: Floats = _expanded(words.reshape(-1, _BLOCK)).reshape(positions.shape)
+        embedded += positions + kind
         return embedded
 
     def _attended(self, layer: str, states: Floats) -> Floats:
@@ -160,6 +166,7 @@ class _Bert:
         return _product(weights, value).swapaxes(0, 1).reshape(states.shape)
 
     def _linear(self, name: str, states: Floats) -> Floats:
+        """The states times the weights of a part, plus its biases."""
         size = states.shape[1]
         weights = self.tensors[f"{name}.w"].reshape(-1, _RIGHT // size, size).swapaxes(1, 2)
         product = _product(states, weights).swapaxes(0, 1).reshape(len(states), -1)
@@ -180,6 +187,7 @@ def _gelu(given: Floats) -> Floats:
 
 
 def _product(left: Floats, right: Floats) -> Floats:
+    """The matrix product, made in parts of _ROWS rows."""
     parts = [left[..., row : row + _ROWS, :] @ right for row in range(0, left.shape[-2], _ROWS)]
     product: Floats = np.concatenate(parts, axis=-2)
     return product
