@@ -224,7 +224,7 @@ async def test_no_server_at_all_costs_nothing():
 @pytest.mark.parametrize(
     ("status", "body", "advice"),
     [
-        (401, error_body(f"Incorrect API key: {KEY}"), "right key"),
+        (401, error_body(f"Incorrect API key: {KEY}"), "JUSTMEM_API_KEY"),
         (403, error_body("not your model"), "key that may"),
         (413, error_body("request too large"), "context size"),
         (400, error_body("prompt is too long", code="context_length_exceeded"), "context size"),
@@ -376,9 +376,11 @@ async def test_the_key_appears_nowhere(caplog: pytest.LogCaptureFixture):
                 await ask(server, attempts=2)
             error = caught.value
             said += [str(error), repr(error), str(error.calls), repr(error.__cause__)]
-    said.append(repr(OpenAIModel("m", api_key=KEY, base_url="http://u:pass@localhost/v1")))
+    said.append(
+        str(OpenAIModel("m", api_key=KEY, base_url="http://u:hunter2@localhost/v1")._client)
+    )
     assert KEY not in caplog.text
-    assert not any(KEY in text or "pass" in text for text in said)
+    assert not any(KEY in text or "hunter2" in text for text in said)
 
 
 async def test_the_environment_is_not_read_behind_our_back(monkeypatch: pytest.MonkeyPatch):

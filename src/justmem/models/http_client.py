@@ -32,7 +32,10 @@ _TOO_LONG = re.compile(
 _REFUSALS = {  # HTTP status -> what happened, and what to do
     300: ("redirects to another address", "Set the address that answers."),
     400: ("does not accept the request", "Check the model's name and settings."),
-    401: ("does not accept the API key", "Set the right key for it."),
+    401: (
+        "needs an API key that it accepts",
+        "Set it in the environment variable JUSTMEM_API_KEY; in Python, pass api_key.",
+    ),
     402: ("needs payment: the account is out of credit", "Add credit to it."),
     403: ("does not allow this key to use it", "Use a key that may."),
     404: (
@@ -95,7 +98,6 @@ class HttpClient:
         if key and not (key.isascii() and key.isprintable()):
             raise InvalidSetting(f"The API key for {model!r} has characters that HTTP cannot send.")
         self.model = model
-        self.shown_url = shown_url(url + path)
         self._url = url + path
         self._key = key
         self._timeout = timeout
@@ -106,7 +108,7 @@ class HttpClient:
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
     def __str__(self) -> str:
-        return f"The model {self.model!r} at {self.shown_url}"
+        return f"The model {self.model!r} at {shown_url(self._url)}"
 
     def _client(self) -> httpx.AsyncClient:
         import httpx  # imported when first used: `import justmem` stays fast
@@ -190,11 +192,6 @@ class HttpClient:
             return Setback(told, wait=_wait(reply), sent=status in (408, 504))
         if status == 401:
             told = "HTTP 401"  # some servers repeat the key in their message
-            if not self._key:
-                return ModelRefused(
-                    f"{self} needs an API key, and none was sent (HTTP 401). Set the environment "
-                    "variable JUSTMEM_API_KEY; in Python, pass api_key."
-                )
         kind = 300 if status < 400 else 413 if _TOO_LONG.search(text[:10_000]) else status
         what, advice = _REFUSALS.get(kind, _REFUSALS[400])
         refused = Declined if kind in (400, 404, 415, 422, 501) else ModelRefused

