@@ -68,12 +68,7 @@ def texts(
     """The texts whose vectors are stored: those of the cards, then those of the passages."""
     found = [language.search_text(card.dated) for card in cards]
     said = [session.turn(each.turn).text[each.start : each.end] for each in passages]
-    return found + [opening(text) for text in said]
-
-
-def opening(text: str) -> str:
-    """What is embedded of a passage."""
-    return text[:_EMBEDDED]
+    return found + [text[:_EMBEDDED] for text in said]
 
 
 async def derive(
@@ -120,10 +115,9 @@ async def reembed(store: Store, parts: Parts) -> int:
     """Replaces all vectors of a store, in one transaction. Returns how many there are."""
 
     async def embed(index: Index, stored: Sequence[str]) -> Vectors:
-        if index == "passages":
-            texts = [opening(text) for text in stored]
-        else:
-            texts = [parts.language.search_text(text) for text in stored]
+        search_text = parts.language.search_text
+        is_card = index == "cards"
+        texts = [search_text(text) if is_card else text[:_EMBEDDED] for text in stored]
         return await Tally().embed(parts.embedder, texts)
 
     return await store.bind(parts.embedder.name, parts.embedder.dim, embed)

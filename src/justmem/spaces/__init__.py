@@ -1,4 +1,8 @@
-"""The memories of many users in one process, with one set of models."""
+"""The memories of many users in one process, with one set of models.
+
+background    cards that are made in the background
+merging       the evidence of several spaces in one ranking
+"""
 
 from __future__ import annotations
 
