@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -15,6 +12,7 @@ import openai
 import pytest
 
 from justmem.server.proxy.formats import MESSAGES, RESPONSES, Format
+from justmem_eval.loopback import Request, Respond, Served, serve_openai
 from servers import Running, serve, until
 from stories import BIKE
 
@@ -23,24 +21,16 @@ ASKED = "What did the gravel bike cost?"
 REPLY = "It cost 1,450 euros."
 
 
-@dataclass
-class Upstream:
-    """A scripted server for both formats. It keeps each request as it came."""
-
-    requests: list[tuple[str, Mapping[str, str], bytes]] = field(default_factory=list)
-
-    @property
-    def last(self) -> Any:
-        return json.loads(self.requests[-1][2])
-
-    def answer(self, path: str, body: Any) -> tuple[str, bytes]:
-        if path.endswith("/count_tokens"):
-            return "application/json", b'{"input_tokens": 7}'
-        events = _message(body) if "/messages" in path else _response(body)
-        if not body.get("stream"):
-            return "application/json", json.dumps(events[-1]).encode()
-        lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events[:-1]]
-        return "text/event-stream", "".join(lines).encode()
+def answer(request: Request) -> Respond:
+    """A scripted server for both formats."""
+    path = request.path.partition("?")[0]
+    if path.endswith("/count_tokens"):
+        return Respond({"input_tokens": 7})
+    events = _message(request.body) if "/messages" in path else _response(request.body)
+    if not request.body.get("stream"):
+        return Respond(events[-1])
+    lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events[:-1]]
+    return Respond(tuple(line.encode() for line in lines))
 
 
 def _calls_tool(body: Any) -> bool:
@@ -108,30 +98,9 @@ def _message(body: Any) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def behind() -> Iterator[Upstream]:
-    upstream = Upstream()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["content-length"]))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            upstream.requests.append((self.path, headers, raw))
-            kind, body = upstream.answer(self.path.partition("?")[0], json.loads(raw))
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    upstream.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
-    yield upstream
-    server.shutdown()
-    server.server_close()
+def behind() -> Iterator[Served]:
+    with serve_openai(answer) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +143,7 @@ SAID = [f"User: {ASKED}", f"Assistant: {REPLY}"]
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_gets_its_note_and_is_remembered(
-    server: Running, behind: Upstream, stream: bool
+    server: Running, behind: Served, stream: bool
 ) -> None:
     space = f"responds-{stream}"
     client = openai_client(server, filled(server, space))
@@ -188,18 +157,18 @@ def test_a_response_gets_its_note_and_is_remembered(
         receipt = json.loads(raw.headers["x-justmem-receipt"])
         assert receipt["cards"] > 0
     assert text == REPLY
-    path, headers, _ = behind.requests[-1]
-    assert path == "/v1/responses"
-    assert headers["authorization"] == f"Bearer {KEY}"
-    assert behind.last["instructions"].startswith("Be brief.\n\n")
-    assert "1,450 euros" in behind.last["instructions"]
-    assert behind.last["input"] == ASKED
+    sent = behind.requests[-1]
+    assert sent.path == "/v1/responses"
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert behind.requests[-1].body["instructions"].startswith("Be brief.\n\n")
+    assert "1,450 euros" in behind.requests[-1].body["instructions"]
+    assert behind.requests[-1].body["input"] == ASKED
     until(lambda: remembered(server, space) == SAID)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_message_gets_its_note_last_in_system_and_is_remembered(
-    server: Running, behind: Upstream, stream: bool
+    server: Running, behind: Served, stream: bool
 ) -> None:
     space = f"messages-{stream}"
     client = anthropic_client(server, filled(server, space))
@@ -217,51 +186,49 @@ def test_a_message_gets_its_note_last_in_system_and_is_remembered(
         final = client.messages.create(**given)
     assert [block.type for block in final.content] == ["thinking", "text"]
     assert final.content[1].text == REPLY  # type: ignore[union-attr]
-    _, headers, _ = behind.requests[-1]
+    headers = behind.requests[-1].headers
     assert headers["x-api-key"] == OTHER_KEY
     assert headers["anthropic-version"]
     assert "authorization" not in headers
-    first, note = behind.last["system"]
+    first, note = behind.requests[-1].body["system"]
     assert first == cached
     assert "1,450 euros" in note["text"]
     assert "cache_control" not in note
-    assert behind.last["messages"] == given["messages"]
+    assert behind.requests[-1].body["messages"] == given["messages"]
     until(lambda: remembered(server, space) == SAID)
 
 
-def test_a_tool_loop_keeps_its_memory_and_repeats_no_turn(
-    server: Running, behind: Upstream
-) -> None:
+def test_a_tool_loop_keeps_its_memory_and_repeats_no_turn(server: Running, behind: Served) -> None:
     client = anthropic_client(server, filled(server, "loops"))
     tools: Any = [{"name": "look", "input_schema": {"type": "object"}}]
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     step = client.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
-    first = behind.last["system"]
+    first = behind.requests[-1].body["system"]
     messages.append({"role": "assistant", "content": step.content})
     result = {"type": "tool_result", "tool_use_id": "call_1", "content": "seen"}
     reminder = {"type": "text", "text": "<system-reminder>Use the tools.</system-reminder>"}
     messages.append({"role": "user", "content": [result, reminder]})
     client.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
-    assert behind.last["system"] == first  # the same text, for the provider's cache
+    assert behind.requests[-1].body["system"] == first  # the same text, for the provider's cache
     assert "1,450 euros" in first
     until(lambda: remembered(server, "loops") == SAID)
 
 
 def test_a_response_that_continues_another_keeps_its_memory(
-    server: Running, behind: Upstream
+    server: Running, behind: Served
 ) -> None:
     client = openai_client(server, filled(server, "continues"))
     tools: Any = [{"type": "function", "name": "look", "parameters": {}, "strict": False}]
     step = client.responses.create(model="m", input=ASKED, tools=tools)
-    first = behind.last["instructions"]
+    first = behind.requests[-1].body["instructions"]
     output: Any = [{"type": "function_call_output", "call_id": "call_1", "output": "seen"}]
     client.responses.create(model="m", input=output, tools=tools, previous_response_id=step.id)
-    assert behind.last["previous_response_id"] == "resp_tool"
-    assert behind.last["instructions"] == first
+    assert behind.requests[-1].body["previous_response_id"] == "resp_tool"
+    assert behind.requests[-1].body["instructions"] == first
     until(lambda: remembered(server, "continues") == SAID)
 
 
-def test_everything_but_the_note_is_forwarded_unchanged(server: Running, behind: Upstream) -> None:
+def test_everything_but_the_note_is_forwarded_unchanged(server: Running, behind: Served) -> None:
     key = filled(server, "bytes")
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln+/="}
     parts = [{"role": "user", "content": "Hi 👋"}, {"role": "assistant", "content": [thought]}]
@@ -272,20 +239,20 @@ def test_everything_but_the_note_is_forwarded_unchanged(server: Running, behind:
     url = f"{server.url}/v1/messages?beta=true"
     answer = httpx.post(url, content=raw, headers=headers, trust_env=False)
     assert answer.status_code == 200
-    assert behind.requests[-1][0] == "/v1/messages?beta=true"
-    assert len(behind.last["system"]) == 1
-    assert behind.last | {"system": []} == json.loads(raw)
+    assert behind.requests[-1].path == "/v1/messages?beta=true"
+    assert len(behind.requests[-1].body["system"]) == 1
+    assert behind.requests[-1].body | {"system": []} == json.loads(raw)
     # A message that nothing bears on passes byte for byte.
     plain = raw.replace(ASKED.encode(), b"hi")
     httpx.post(url, content=plain, headers=headers, trust_env=False)
-    assert behind.requests[-1][2] == plain
+    assert behind.requests[-1].raw == plain
 
 
-def test_counting_tokens_passes_through(server: Running, behind: Upstream) -> None:
+def test_counting_tokens_passes_through(server: Running, behind: Served) -> None:
     client = anthropic_client(server, server.key("counts"))
     messages: Any = [{"role": "user", "content": ASKED}]
     assert client.messages.count_tokens(model="m", messages=messages).input_tokens == 7
-    assert behind.last == {"model": "m", "messages": messages}
+    assert behind.requests[-1].body == {"model": "m", "messages": messages}
 
 
 def test_every_format_is_counted_and_limited(

@@ -70,6 +70,7 @@ class Chat:
 
     async def response(self) -> Response:
         """A task does the work, so that a chat whose client leaves is counted and remembered."""
+        self.upstream.check()
         work = self.server.start(self._run())
         either: list[asyncio.Future[Any]] = [work, self.answered]
         try:

@@ -167,7 +167,6 @@ class Format:
 
     path: str
     add_note: Callable[[Body, str], None]
-    anthropic: bool = False
 
 
 def _append(body: Body, name: str, note: str) -> None:
@@ -187,4 +186,4 @@ def _insert(body: Body, note: str) -> None:
 
 COMPLETIONS = Format("chat/completions", _insert)
 RESPONSES = Format("responses", lambda body, note: _append(body, "instructions", note))
-MESSAGES = Format("messages", lambda body, note: _append(body, "system", note), anthropic=True)
+MESSAGES = Format("messages", lambda body, note: _append(body, "system", note))

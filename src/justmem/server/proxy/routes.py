@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Request
+from fastapi import APIRouter, Body, Depends, Header, Request
 from starlette.responses import Response
 
 from justmem.server.access import SpaceAccess
 from justmem.server.proxy.chat import Chat
-from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES, Format
+from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES
 from justmem.server.proxy.upstreams import Upstreams
-from justmem.server.requests import SpaceHeader, key_of, server_of, space_for
+from justmem.server.requests import SpaceHeader, ThisKey, ThisServer, space_for
 
 router = APIRouter(tags=["chat"], default_response_class=Response)
 
@@ -33,63 +33,56 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/v1/chat/completions", responses=_ANSWER)
-async def chat(
-    body: ChatIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
-) -> Response:
-    """Recalls what bears on the last message, adds it as a fenced system note of at most
-    `note_tokens`, forwards to the upstream, and remembers the message and the reply. A key that
-    may only read recalls and does not remember. The chat must fit what is left of the space's
-    `day_tokens`."""
-    return await _forward(COMPLETIONS, body, request, space, session)
-
-
-@router.post("/v1/responses", responses=_ANSWER)
-async def respond(
-    body: ResponseIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
-) -> Response:
-    """The same for OpenAI's responses: the note comes after the instructions."""
-    return await _forward(RESPONSES, body, request, space, session)
-
-
-@router.post("/v1/messages", responses=_ANSWER)
-async def message(
-    body: MessageIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
-) -> Response:
-    """The same for Anthropic's messages: the note is last in `system`. Needs
-    `anthropic_upstream`."""
-    return await _forward(MESSAGES, body, request, space, session)
-
-
-@router.post("/v1/messages/count_tokens")
-async def count(body: MessageIn, request: Request) -> Response:
-    """Passes through."""
-    return await _upstreams(request).anthropic.pass_through(request, "messages/count_tokens")
-
-
-@router.get("/v1/models")
-async def models(request: Request) -> Response:
-    """Passes through."""
-    known = _upstreams(request)
-    upstream = known.openai if known.openai.is_set else known.anthropic
-    return await upstream.pass_through(request, "models")
-
-
 def _upstreams(request: Request) -> Upstreams:
     known = request.app.state.upstreams
     assert isinstance(known, Upstreams)
     return known
 
 
-async def _forward(
-    format: Format,
-    body: dict[str, Any],
-    request: Request,
-    space: str | None,
-    session: str | None,
+def _access(server: ThisServer, key: ThisKey, space: SpaceHeader = None) -> SpaceAccess:
+    return SpaceAccess(server, key, space_for(key, space)).check("read")
+
+
+Known = Annotated[Upstreams, Depends(_upstreams)]
+Access = Annotated[SpaceAccess, Depends(_access)]
+
+
+@router.post("/v1/chat/completions", responses=_ANSWER)
+async def chat(
+    body: ChatIn, request: Request, access: Access, known: Known, session: SessionHeader = None
 ) -> Response:
-    server, key, known = server_of(request), key_of(request), _upstreams(request)
-    upstream = known.anthropic if format.anthropic else known.openai
-    upstream.check()
-    access = SpaceAccess(server, key, space_for(key, space)).check("read")
-    return await Chat(access, format, upstream, request, body, session).response()
+    """Recalls what bears on the last message, adds it as a fenced system note of at most
+    `note_tokens`, forwards to the upstream, and remembers the message and the reply. A key that
+    may only read recalls and does not remember. The chat must fit what is left of the space's
+    `day_tokens`."""
+    return await Chat(access, COMPLETIONS, known.openai, request, body, session).response()
+
+
+@router.post("/v1/responses", responses=_ANSWER)
+async def respond(
+    body: ResponseIn, request: Request, access: Access, known: Known, session: SessionHeader = None
+) -> Response:
+    """The same for OpenAI's responses: the note comes after the instructions."""
+    return await Chat(access, RESPONSES, known.openai, request, body, session).response()
+
+
+@router.post("/v1/messages", responses=_ANSWER)
+async def message(
+    body: MessageIn, request: Request, access: Access, known: Known, session: SessionHeader = None
+) -> Response:
+    """The same for Anthropic's messages: the note is last in `system`. Needs
+    `anthropic_upstream`."""
+    return await Chat(access, MESSAGES, known.anthropic, request, body, session).response()
+
+
+@router.post("/v1/messages/count_tokens")
+async def count(body: MessageIn, request: Request, known: Known) -> Response:
+    """Passes through."""
+    return await known.anthropic.pass_through(request, "messages/count_tokens")
+
+
+@router.get("/v1/models")
+async def models(request: Request, known: Known) -> Response:
+    """Passes through."""
+    upstream = known.openai if known.openai.is_set else known.anthropic
+    return await upstream.pass_through(request, "models")
