@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from justmem.domain import Receipt, Remembered
+from justmem.domain import Answer, Evidence, Receipt, Remembered
 from justmem.errors import InputError, JustMemError, KeyTooWeak, NoRoom
 from justmem.intake.sessions import SessionLike
 from justmem.memory import AsyncMemory
@@ -41,6 +41,18 @@ class SpaceAccess:
         except JustMemError as error:
             self.server.metrics.receipt(Receipt(calls=error.calls))  # of a question that failed
             raise
+
+    async def recall(self, question: str, **options: Any) -> Evidence:
+        async with self.memory() as memory:
+            found = await memory.recall(question, **options)
+        self.server.metrics.receipt(found.receipt)
+        return found
+
+    async def ask(self, question: str, **options: Any) -> Answer:
+        async with self.memory() as memory:
+            answer = await memory.ask(question, **options)
+        self.server.metrics.receipt(answer.receipt)
+        return answer
 
     async def remember(
         self,

@@ -90,14 +90,13 @@ def api(server: Server) -> FastAPI:
     app.state.upstreams = upstreams
     for kind in (JustMemError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _problem)
-    app.include_router(health)
+    app.include_router(running)
     for router in (
         space_routes.router,
         session_routes.router,
         card_routes.questions,
         card_routes.router,
         chat_routes.router,
-        statistics,
     ):
         app.include_router(router, dependencies=[_KEY])
     app.router.routes += tools.routes
@@ -111,20 +110,19 @@ async def _problem(request: Request, error: Exception) -> JSONResponse:
 
 # ---------------------------------------------------------------- health and metrics
 
-health = APIRouter(prefix="/health", tags=["running"])
-statistics = APIRouter(tags=["running"])
+running = APIRouter(tags=["running"])
 
 
 class Health(BaseModel):
     status: str
 
 
-@health.get("/live")
+@running.get("/health/live")
 async def health_live() -> Health:
     return Health(status="alive")
 
 
-@health.get("/ready")
+@running.get("/health/ready")
 async def health_ready(server: ThisServer) -> Health:
     """503 while local models load, and once the server is stopping."""
     if server.not_ready is not None:
@@ -132,8 +130,9 @@ async def health_ready(server: ThisServer) -> Health:
     return Health(status="ready")
 
 
-@statistics.get(
+@running.get(
     "/metrics",
+    dependencies=[_KEY],
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )

@@ -124,9 +124,7 @@ async def recall_spaces(body: RecallSpaces, server: ThisServer, key: ThisKey) ->
 @questions.post("/spaces/{space}/recall")
 async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     """The evidence for a question, without an answer."""
-    async with access.memory() as memory:
-        found = await memory.recall(**body.given("prompt", "candidates"))
-    access.server.metrics.receipt(found.receipt)
+    found = await access.recall(**body.given("prompt", "candidates"))
     text = None if body.prompt is None else found.prompt(body.prompt)
     return EvidenceView(**dict(body.shown(found)), prompt_text=text)
 
@@ -134,9 +132,7 @@ async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
 @questions.post("/spaces/{space}/ask")
 async def ask(body: Question, access: ReadAccess) -> Answer:
     """An answer from memory, with citations and a receipt."""
-    async with access.memory() as memory:
-        answer = await memory.ask(**body.given("candidates"))
-    access.server.metrics.receipt(answer.receipt)
+    answer = await access.ask(**body.given("candidates"))
     return answer.model_copy(update={"evidence": body.shown(answer.evidence)})
 
 

@@ -68,9 +68,8 @@ def _add_prompts(server: MCPServer[Any], tools: Tools) -> None:
         task: Annotated[str, Field(description="What you want to do or know.")], context: Call
     ) -> str:
         """A task together with what memory holds on it."""
-        async with tools.memory(context) as memory:
-            found = await memory.recall(task)
-        tools.server.metrics.receipt(found.receipt)
+        async with tools.access(context, "read") as access:
+            found = await access.recall(task)
         return f"{task}\n\n{found.prompt() or 'My memory holds nothing on it.'}"
 
     @server.prompt(title="Remember this chat")

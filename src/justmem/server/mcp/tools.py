@@ -54,11 +54,11 @@ class Tools:
     key or a header names the space."""
 
     def __init__(self, server: Server, space: str | None = None) -> None:
-        self.server = server
+        self._server = server
         self._space = space
 
     @asynccontextmanager
-    async def _access(self, context: Call, right: Right) -> AsyncIterator[SpaceAccess]:
+    async def access(self, context: Call, right: Right) -> AsyncIterator[SpaceAccess]:
         """The key and the space of a call. Our errors become the tool's own."""
         try:
             yield self._caller(context).check(right)
@@ -70,7 +70,7 @@ class Tools:
         self, context: Call, right: Right = "read", *, create: bool = False
     ) -> AsyncIterator[AsyncMemory]:
         async with (
-            self._access(context, right) as access,
+            self.access(context, right) as access,
             access.memory(create=create) as memory,
         ):
             yield memory
@@ -78,11 +78,11 @@ class Tools:
     def _caller(self, context: Call) -> SpaceAccess:
         if self._space is not None:
             key = OWNER.model_copy(update={"name": _client(context)})
-            return SpaceAccess(self.server, key, self._space)
+            return SpaceAccess(self._server, key, self._space)
         request: Any = context.request_context.request
         key = request.scope[KEY]
         space = space_for(key, request.headers.get("x-justmem-space"))
-        return SpaceAccess(self.server, key, space)
+        return SpaceAccess(self._server, key, space)
 
     # ------------------------------------------------------------ read
 
@@ -108,9 +108,8 @@ class Tools:
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
-        async with self.memory(context) as memory:
-            found = await memory.recall(question, at=at, plan=plan, **filters)
-        self.server.metrics.receipt(found.receipt)
+        async with self.access(context, "read") as access:
+            found = await access.recall(question, at=at, plan=plan, **filters)
         return RecallResult(
             access=found.access.value,
             cards=card_lines(found.cards, found.earlier),
@@ -131,9 +130,8 @@ class Tools:
         """Get one finished answer from memory with its quotes, or a refusal. Use it instead of
         recall only if the user wants proof: it may call a model. Arguments as in recall."""
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
-        async with self.memory(context) as memory:
-            answer = await memory.ask(question, at=at, plan=plan)
-        self.server.metrics.receipt(answer.receipt)
+        async with self.access(context, "read") as access:
+            answer = await access.ask(question, at=at, plan=plan)
         return AskResult(
             answer=answer.text,
             sufficient=answer.sufficient,
@@ -177,7 +175,7 @@ class Tools:
             raise ToolError("append and rebuild need a session: name it.")
         if (text is not None) + (turns is not None) != (0 if rebuild else 1):
             raise ToolError("Give either text or turns. With rebuild, give neither.")
-        async with self._access(context, "write") as access:
+        async with self.access(context, "write") as access:
             if rebuild:
                 async with access.memory() as memory:
                     (done,) = await memory.rebuild(session)

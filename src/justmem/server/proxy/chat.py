@@ -126,15 +126,13 @@ class Chat:
 
     async def _recalled(self) -> Evidence | None:
         try:
-            async with asyncio.timeout(_MEMORY_SECONDS), self.access.memory() as memory:
-                evidence = await memory.recall(self.question)
+            async with asyncio.timeout(_MEMORY_SECONDS):
+                return await self.access.recall(self.question)
         except NotInMemory:  # nothing has been said yet
             return None
         except (JustMemError, TimeoutError) as error:
             self._failed("not recalled", error)
             return None
-        self.server.metrics.receipt(evidence.receipt)
-        return evidence
 
     @asynccontextmanager
     async def _reserved(self, estimate: Estimate) -> AsyncIterator[None]:
