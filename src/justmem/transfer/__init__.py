@@ -103,24 +103,17 @@ async def load(
         for whole in sessions_in(file, head.dim) if here or redaction.active else ():
             if whole.session.id in here:
                 await _check_same(store, whole.without(gone))
-            elif not await redaction.passes(_texts(whole)):
-                raise InputError(
-                    f"The session {whole.session.id!r} of the file contains text to be redacted: "
-                    "remember its conversation again, or load the file without the setting "
-                    "redact. Nothing was stored."
-                )
+            else:
+                await _check_redacted(redaction, whole)
         brought = cards = embedded = 0
         known = (head.embedder, head.dim) == (embedder.name, embedder.dim)
         left = (whole for whole in sessions_in(file, head.dim) if whole.session.id not in here)
         while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
-            ready = []
-            for whole in some:
-                made, count = await _embedded(whole.without(gone), embedder, language, known=known)
-                ready.append(made)
-                embedded += count
-            await store.put(ready)
-            brought += len(ready)
-            cards += sum(len(whole.derived.cards) for whole in ready)
+            made = [await _embedded(w.without(gone), embedder, language, known) for w in some]
+            await store.put([whole for whole, _ in made])
+            brought += len(made)
+            cards += sum(len(whole.derived.cards) for whole, _ in made)
+            embedded += sum(count for _, count in made)
             if on_moved:
                 on_moved(brought, len(contents.sessions) - len(here))
     await store.put([], forgotten=contents.forgotten, spending=contents.spending)
@@ -144,6 +137,15 @@ async def _check_same(store: Store, given: StoredSession) -> None:
             )
 
 
+async def _check_redacted(redaction: Redaction, given: StoredSession) -> None:
+    if not await redaction.passes(_texts(given)):
+        raise InputError(
+            f"The session {given.session.id!r} of the file contains text to be redacted: remember "
+            "its conversation again, or load the file without the setting redact. Nothing was "
+            "stored."
+        )
+
+
 def _compared(whole: StoredSession) -> tuple[Any, ...]:
     made = whole.derived
     derived = [*made.cards], [*made.quarantined], [*made.corrections]
@@ -162,7 +164,7 @@ def _texts(whole: StoredSession) -> list[str]:
 
 
 async def _embedded(
-    whole: StoredSession, embedder: Embedder, language: Language, *, known: bool
+    whole: StoredSession, embedder: Embedder, language: Language, known: bool
 ) -> tuple[StoredSession, int]:
     """With vectors, and how many had to be made. `known`: those of the file are the embedder's."""
     made = whole.derived
