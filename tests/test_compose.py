@@ -19,9 +19,12 @@ SPREAD = plan(
 )
 
 
-async def test_rewrites_find_what_the_question_alone_does_not(make: Make) -> None:
-    model = scripted(extract=extract_history, plan=SPREAD)
-    memory = await make(model, budget=Budget(dense=1, lexical=1))
+async def test_rewrites_find_what_the_question_alone_does_not(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.retrieve._DENSE", 1)
+    monkeypatch.setattr("justmem.retrieve._LEXICAL", 1)
+    memory = await make(scripted(extract=extract_history, plan=SPREAD))
     await memory.remember_many(HISTORY)
 
     evidence = await memory.recall("Which sports do I do?", at=NOW)

@@ -28,6 +28,9 @@ from justmem.ports import CardFilter, Filter, Found, SearchLimits, Store, Vector
 from justmem.rank import Scores
 from justmem.runtime.validation import both_ends
 
+# Ten cards are chosen of these candidates.
+_DENSE, _LEXICAL = 80, 40  # candidates of a view by meaning and by words
+_RERANKED = 14  # candidates that the reranker reads, which takes most of the time of a recall
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 2  # times as many cards by meaning are candidates for a remark
 _NEAR = 6  # turns between a chosen card and a card that is read with it
@@ -110,17 +113,17 @@ class Retrieval:
 
     def _limits(self, asked: Evidence, where: Filter) -> SearchLimits:
         """A remark searches wider, because it shares few words with the memory behind it."""
-        budget, remark = self._parts.budget, asked.plan.operation == "reply"
+        remark = asked.plan.operation == "reply"
         limits = SearchLimits(
-            dense=_REMARK * budget.dense if remark else budget.dense,
-            lexical=budget.lexical,
+            dense=_REMARK * _DENSE if remark else _DENSE,
+            lexical=_LEXICAL,
             since=where.since,
             until=where.until,
             sessions=where.sessions,
         )
         if self._is_paper:
             return limits
-        spoken, during = budget.lexical // 2, _told(asked.plan.period)
+        spoken, during = _LEXICAL // 2, _told(asked.plan.period)
         return replace(limits, spoken=spoken, quotes=0 if remark else spoken, during=during)
 
     # ------------------------------------------------------------ relevance
@@ -210,7 +213,7 @@ class Retrieval:
         reranker = self._parts.reranker
         if reranker is None or not pool.cards:
             return scores, {}
-        count = len(pool.cards) if self._is_paper else self._parts.budget.rerank
+        count = len(pool.cards) if self._is_paper else _RERANKED
         head = np.argsort(-scores, kind="stable")[:count].tolist()
         texts = [pool.cards[i].dated for i in head]
         read = rank.logits(await tally.rerank(reranker, pool.views[0].text, texts))

@@ -18,9 +18,6 @@ class Budget(Value):
     """All limits. A call that would exceed one is not made. None means no limit."""
 
     cards: int = Field(10, ge=1, description="cards that selection chooses")
-    dense: int = Field(80, ge=0, description="candidates of a view by vectors")
-    lexical: int = Field(40, ge=0, description="candidates of a view by words")
-    rerank: int = Field(14, ge=1, description="candidates that the reranker reads")
     source_tokens: int = Field(700, ge=0, description="tokens of the turns that REPLAY recovers")
     ask_tokens: int | None = Field(None, ge=1, description="model tokens of one question")
     session_tokens: int | None = Field(
