@@ -63,12 +63,12 @@ async def examples(data: Path, cache: Path) -> list[Example]:
         given = Settings(benchmark=bench, data=data, cards="rules", plans="rules")
         with TemporaryDirectory(prefix="justmem-fit-") as folder:
             system = JustMem(given, None, Path(folder), cache)
-            for id in bench.histories:
-                async with system.memory(bench.history(id)) as memory:
-                    for case in bench.of([id]).cases:
+            for history in map(bench.history, bench.histories):
+                async with system.memory(history) as memory:
+                    for case in bench.of([history.id]).cases:
                         evidence, _ = await system.recall(memory, case.question)
                         if evidence.chosen and evidence.plan.operation != "reply":
-                            group = name if name == "longmemeval" else id
+                            group = name if name == "longmemeval" else history.id
                             found += _example(name, group, case.gold, evidence)
     return found
 
@@ -143,7 +143,7 @@ def _best(one: Example, weights: Matrix) -> tuple[int, tuple[float, float]]:
     worth = one.statements @ weights
     place = int(np.argmax(worth))
     rest = [w for w, turn in zip(worth, one.turns, strict=True) if turn != one.turns[place]]
-    lead = min(scores.MOST_LEAD, worth[place] - max(rest)) if rest else scores.LEAD_ALONE
+    lead = scores.lead(float(worth[place]), rest)
     return place, (one.statements[place][0], lead)
 
 

@@ -58,21 +58,20 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
 
 def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     asked = parse_question(evidence)
-    remark = evidence.plan.operation == "reply"
     found = rank_statements(evidence, asked, sessions)
     own, others = split_by_person(found, asked)
-    if remark:
+    if asked.is_remark:
         own, others = ([] if is_small_talk(evidence.question) else found), []
     if not own or scores.names_other_person(own, others):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     chance = scores.chance_right(own)
-    if not remark and is_unknown(asked, found, chance):
+    if is_unknown(asked, found, chance):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     least = scores.worth(own[0]) - scores.MUCH_WORSE
     fitting = [one for one in own if scores.worth(one) >= least]
     newer = replacements((one.card for one in found), evidence.at.date())
     earlier = frozenset(newer)
-    most = _LISTED if evidence.plan.spans_sessions and not remark else _QUOTED
+    most = _LISTED if evidence.plan.spans_sessions and not asked.is_remark else _QUOTED
     corrected = _corrected(evidence)
     best = [corrected.get(one.turn, one) for one in one_per_turn(fitting)[:most]]
     # What replaced a quoted statement is quoted too.
@@ -81,7 +80,8 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     quoted = order_for_quoting(asked, best, earlier)[:most]
     if evidence.plan.operation == "order":
         quoted.sort(key=lambda one: one.card.since)
-    certain = remark or is_certain(asked, quoted[0], chance)
+    is_state = quoted[0].card.id in earlier | new
+    certain = asked.is_remark or is_state or is_certain(asked, quoted[0], chance)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 
 

@@ -52,6 +52,7 @@ class Question:
     topic: frozenset[str]  # stems, without names and without question words
     names: frozenset[str]  # stems of the names
     people: frozenset[str]  # those of them who speak in memory
+    is_remark: bool
     about_past: bool
     about_now: bool
 
@@ -61,6 +62,7 @@ def parse_question(evidence: Evidence) -> Question:
     speakers = {stem(w) for one in evidence.chosen for w in words(one.card.subject)}
     named = stems_of_names(question) | (speakers & set(map(stem, words(question))))
     asking = set(map(stem, english().question_words))
+    remark = evidence.plan.operation == "reply"
     past = bool(_PAST.search(question))
     now = not past and bool(_NOW.search(question)) and not _EVENT.search(question)
     return Question(
@@ -68,8 +70,9 @@ def parse_question(evidence: Evidence) -> Question:
         topic=frozenset(content_stems(question)) - named - asking,
         names=frozenset(named - asking),
         people=frozenset(named & speakers),
+        is_remark=remark,
         about_past=past,
-        about_now=now and evidence.plan.operation != "reply",
+        about_now=now and not remark,
     )
 
 
@@ -144,9 +147,12 @@ def split_by_person(
 
 def is_unknown(asked: Question, found: Sequence[Statement], chance: float) -> bool:
     """Whether the question is about something that memory does not hold."""
+    if chance < scores.UNLIKELY and not any(one.signals[2] for one in found):
+        return True
+    if asked.is_remark:
+        return False
     said = {one for each in found for one in each.stems}
-    unrelated = chance < scores.UNLIKELY and not any(one.signals[2] for one in found)
-    if unrelated or any(not contains_stem(name, said) for name in asked.names):
+    if any(not contains_stem(name, said) for name in asked.names):
         return True
     nouns = {stem(m["noun"].lower()) for m in _OWN_NOUN.finditer(asked.text)} & asked.topic
     return chance < scores.LIKELY and any(not contains_stem(noun, said) for noun in nouns)

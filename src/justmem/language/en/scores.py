@@ -10,17 +10,16 @@ from typing import Protocol
 Turn = tuple[str, int]
 
 WORTH = (0.08, 0.74, 0.35)  # of a statement's signals: logit, score, share of the question's words
-_RIGHT = (-1.11, 0.13, 0.67)  # a constant, the logit of the best statement, its lead over the next
+_RIGHT = (-1.41, 0.14, 1.20)  # a constant, the logit of the best statement, its lead over the next
 # A constant, the best logit about the people asked about, that about others, and how much more of
 # the question's words the others share.
 _OTHER_PERSON = (1.90, -0.41, 0.23, 1.68)
 
-LIKELY = 0.35  # the chance of being right from which on a quotation counts as an answer
+LIKELY = 0.4  # the chance of being right from which on a quotation counts as an answer
 UNLIKELY = 0.2  # below it, some statement must share a word with the question
 REFUSED = 0.75  # the chance of naming the wrong person from which on a question is refused
-MUCH_WORSE = 2.0  # a statement that is worth so much less than the best is not quoted
-MOST_LEAD = 3.0
-LEAD_ALONE = 1.5  # of a statement that is the only one
+MUCH_WORSE = 3.0  # a statement worth so much less than the best is not quoted
+_MOST_LEAD = 1.5
 
 
 class Scored(Protocol):
@@ -37,9 +36,12 @@ def worth(one: Scored) -> float:
 def chance_right(found: Sequence[Scored]) -> float:
     """The chance that the best statement, which is the first, answers the question."""
     best = found[0]
-    others = (worth(one) for one in found if one.turn != best.turn)
-    lead = min(MOST_LEAD, worth(best) - max(others, default=worth(best) - LEAD_ALONE))
-    return _chance(_RIGHT, (best.signals[0], lead))
+    others = [worth(one) for one in found if one.turn != best.turn]
+    return _chance(_RIGHT, (best.signals[0], lead(worth(best), others)))
+
+
+def lead(best: float, others: Iterable[float]) -> float:
+    return min(_MOST_LEAD, best - max(others, default=float("-inf")))
 
 
 def names_other_person(own: Sequence[Scored], others: Sequence[Scored]) -> bool:
