@@ -60,18 +60,19 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     asked = parse_question(evidence)
     found = rank_statements(evidence, asked, sessions)
     own, others = split_by_person(found, asked)
-    if asked.is_remark:
-        own, others = ([] if is_small_talk(evidence.question) else found), []
-    if not own or scores.names_other_person(own, others):
+    remark = evidence.plan.operation == "reply"
+    if remark:
+        own, others = found, []
+    fitting = scores.worth_quoting(own)
+    small_talk = remark and is_small_talk(evidence.question)
+    if not fitting or small_talk or scores.names_other_person(own, others):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     chance = scores.chance_right(own)
-    if is_unknown(asked, found, chance):
+    if not remark and is_unknown(asked, found, chance):
         return Reply(NOT_IN_MEMORY, sufficient=False)
-    least = scores.worth(own[0]) - scores.MUCH_WORSE
-    fitting = [one for one in own if scores.worth(one) >= least]
     newer = replacements((one.card for one in found), evidence.at.date())
     earlier = frozenset(newer)
-    most = _LISTED if evidence.plan.spans_sessions and not asked.is_remark else _QUOTED
+    most = _LISTED if evidence.plan.spans_sessions and not remark else _QUOTED
     corrected = _corrected(evidence)
     best = [corrected.get(one.turn, one) for one in one_per_turn(fitting)[:most]]
     # What replaced a quoted statement is quoted too.
@@ -81,7 +82,7 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     if evidence.plan.operation == "order":
         quoted.sort(key=lambda one: one.card.since)
     is_state = quoted[0].card.id in earlier | new
-    certain = asked.is_remark or is_state or is_certain(asked, quoted[0], chance)
+    certain = remark or is_state or is_certain(asked, quoted[0], chance)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 
 
@@ -183,6 +184,9 @@ def _reply(
             by_hand=one.card.id in evidence.corrected,
         )
     ]
+    found = list(
+        {(one.session_id, one.turn, one.start): (line, one) for line, one in found}.values()
+    )
     lines = [f"earlier: {line}" if cited.card_id in earlier else line for line, cited in found]
     if not certain:
         lines.insert(0, CLOSEST)

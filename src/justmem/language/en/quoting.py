@@ -52,7 +52,6 @@ class Question:
     topic: frozenset[str]  # stems, without names and without question words
     names: frozenset[str]  # stems of the names
     people: frozenset[str]  # those of them who speak in memory
-    is_remark: bool
     about_past: bool
     about_now: bool
 
@@ -70,7 +69,6 @@ def parse_question(evidence: Evidence) -> Question:
         topic=frozenset(content_stems(question)) - named - asking,
         names=frozenset(named - asking),
         people=frozenset(named & speakers),
-        is_remark=remark,
         about_past=past,
         about_now=now and not remark,
     )
@@ -147,10 +145,6 @@ def split_by_person(
 
 def is_unknown(asked: Question, found: Sequence[Statement], chance: float) -> bool:
     """Whether the question is about something that memory does not hold."""
-    if chance < scores.UNLIKELY and not any(one.signals[2] for one in found):
-        return True
-    if asked.is_remark:
-        return False
     said = {one for each in found for one in each.stems}
     if any(not contains_stem(name, said) for name in asked.names):
         return True

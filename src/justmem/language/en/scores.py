@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import exp
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 Turn = tuple[str, int]
 
@@ -16,9 +16,9 @@ _RIGHT = (-1.41, 0.14, 1.20)  # a constant, the logit of the best statement, its
 _OTHER_PERSON = (1.90, -0.41, 0.23, 1.68)
 
 LIKELY = 0.4  # the chance of being right from which on a quotation counts as an answer
-UNLIKELY = 0.2  # below it, some statement must share a word with the question
+_WEAK = -5.0  # below this logit, a statement must share a word with the question
 REFUSED = 0.75  # the chance of naming the wrong person from which on a question is refused
-MUCH_WORSE = 3.0  # a statement worth so much less than the best is not quoted
+_MUCH_WORSE = 3.0  # a statement worth so much less than the best is not quoted
 _MOST_LEAD = 1.5
 
 
@@ -29,8 +29,18 @@ class Scored(Protocol):
     def turn(self) -> Turn: ...
 
 
+S = TypeVar("S", bound=Scored)
+
+
 def worth(one: Scored) -> float:
     return sum(weight * signal for weight, signal in zip(WORTH, one.signals, strict=True))
+
+
+def worth_quoting(found: Sequence[S]) -> list[S]:
+    """Those that are about as good as the best, which is the first."""
+    least = worth(found[0]) - _MUCH_WORSE if found else 0.0
+    related = (one for one in found if one.signals[0] > _WEAK or one.signals[2] > 0)
+    return [one for one in related if worth(one) >= least]
 
 
 def chance_right(found: Sequence[Scored]) -> float:
