@@ -172,21 +172,19 @@ def _reply(
 ) -> Reply:
     """`earlier`: ids of cards that no longer hold. `certain`: whether a statement answers the
     question. `whole_turns`: whether the sentences around a statement are quoted with it."""
-    found = [
-        pair
-        for place, one in enumerate(quoted)
-        for pair in _quotations(
+    kept: dict[tuple[str, int, int], tuple[str, Citation]] = {}
+    for place, one in enumerate(quoted):
+        by_hand = one.card.id in evidence.corrected
+        for line, cited in _quotations(
             one,
             evidence.question,
             sessions,
             whole_turns=whole_turns,
             best=not place,
-            by_hand=one.card.id in evidence.corrected,
-        )
-    ]
-    found = list(
-        {(one.session_id, one.turn, one.start): (line, one) for line, one in found}.values()
-    )
+            by_hand=by_hand,
+        ):
+            kept.setdefault((cited.session_id, cited.turn, cited.start), (line, cited))
+    found = kept.values()
     lines = [f"earlier: {line}" if cited.card_id in earlier else line for line, cited in found]
     if not certain:
         lines.insert(0, CLOSEST)
