@@ -68,13 +68,6 @@ async def test_a_text_has_the_same_vector_in_any_company(embedder: OnnxEmbedder)
         np.testing.assert_array_equal(alone, vector)
 
 
-async def test_one_thread_or_several_give_the_same(embedder: OnnxEmbedder):
-    folder = FOLDER / embedder.name
-    one = await OnnxEmbedder(embedder.name, folder, threads=1).embed(TEXTS)
-    three = await OnnxEmbedder(embedder.name, folder, threads=3).embed(TEXTS)
-    np.testing.assert_array_equal(one.vectors, three.vectors)
-
-
 async def test_calls_side_by_side_share_one_loaded_model(embedder: OnnxEmbedder):
     fresh = OnnxEmbedder(embedder.name, FOLDER / embedder.name, threads=1)
     results = await asyncio.gather(*(fresh.embed([text]) for text in TEXTS))

@@ -66,12 +66,6 @@ def test_a_message_per_line_is_one_session(tmp_path: Path) -> None:
     assert [turn.speaker for turn in found.sessions[0].turns] == ["Ana", "Bo"]
 
 
-def test_the_callers_time_does_not_replace_the_sessions_own(tmp_path: Path) -> None:
-    found = read(written(tmp_path / "a.json", session(at="2020-02-02")), at="2024-05-20")
-
-    assert found.sessions[0].at == datetime(2020, 2, 2)
-
-
 def test_a_broken_line_is_named_and_costs_no_other(tmp_path: Path) -> None:
     text = lines(session("a"), '{"id": "b", "turns": [}', "", session("c"), session("d", at="?"))
 
