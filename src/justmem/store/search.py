@@ -9,18 +9,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from justmem.domain import Card, Passage
+from justmem.domain import Card, Passage, Session
 from justmem.ports import Found, Hits, Index, Pair, Place, SearchLimits, Vectors, View
 from justmem.store import codes, reads, terms
 from justmem.store.arrays import Arrays, Flags
 from justmem.store.engine import Connection
 
+K = TypeVar("K", int, str)
 V = TypeVar("V")
-_HELD = 8192  # cached cards, and as many passages
+_ROWS, _TEXTS = 8192, 128  # cached cards, and as many passages; cached sessions
 _NONE = np.zeros((0, 0), np.float32)
 
 
@@ -42,9 +43,10 @@ class Finder:
         self._state = reads.State(0, 0, 0)
         self._arrays: dict[Index, Arrays] = {}
         self._overview: reads.Overview | None = None
-        # By key, of rows that were read before. A row never changes.
+        # What was read before, by key. A row never changes.
         self._cards: dict[int, tuple[Card, bytes | None]] = {}
         self._passages: dict[int, tuple[Passage, bytes | None]] = {}
+        self._texts: dict[str, Session] = {}  # of this state
 
     def overview(self, db: Connection) -> reads.Overview:
         """Counted once for each state of the space."""
@@ -57,7 +59,7 @@ class Finder:
     def _refresh(self, db: Connection) -> reads.State:
         state = reads.state(db)
         if state != self._state:
-            self._overview = None
+            self._overview, self._texts = None, {}
             if state.removals != self._state.removals:
                 self._cards, self._passages = {}, {}
             self._state = state
@@ -101,19 +103,21 @@ class Finder:
         ranked = _ranked(cards, views, limits.dense, limits.lexical, limits, stay)
         resting = cards.with_any({place for each in places for place in each}, stay)
         read = _cached(self._cards, _keys(ranked).union(resting), partial(reads.cards_at, db))
-        hits = _hits(views, ranked, read, limits.dense, limits.more)
+        vectors = codes.unpack([vector for _, vector in read.values()])
+        hits = _hits(views, ranked, list(read), vectors, limits.dense, limits.more)
         shown = _scored(hits).union(resting)
-        told = {key: each for key, each in read.items() if key in shown}
+        told = {key: card for key, (card, _) in read.items() if key in shown}
 
-        behind = {(card.session_id, turn) for card, _ in told.values() for turn in card.turns}
+        behind = {(card.session_id, turn) for card in told.values() for turn in card.turns}
         bare = _bare(places, behind, limits.quotes)
-        texts = reads.texts(db, [id for id, _ in bare])
-        quotes = _hits(views, quoted, passages, limits.passages, limits.more)
+        texts = _cached(self._texts, {id for id, _ in bare}, partial(reads.texts, db), _TEXTS)
+        said_vectors = codes.unpack([vector for _, vector in passages.values()])
+        quotes = _hits(views, quoted, list(passages), said_vectors, limits.passages, limits.more)
         shown = _scored(quotes)
         near = behind.union(bare)
         return Found(
-            cards={key: card for key, (card, _) in told.items()},
-            vectors=codes.unpack([vector for _, vector in told.values()]),
+            cards=told,
+            vectors=vectors[[key in told for key in read]],
             hits=hits,
             places=places,
             turns=_turn_vectors(near, self._passages_at(db, said.with_any(near))),
@@ -129,12 +133,15 @@ class Finder:
 
 
 def _cached(
-    cache: dict[int, V], keys: Iterable[int], load: Callable[[list[int]], Mapping[int, V]]
-) -> dict[int, V]:
-    """The rows with these keys, in order. A cache that would become too large is emptied first."""
+    cache: dict[K, V],
+    keys: Iterable[K],
+    load: Callable[[list[K]], Mapping[K, V]],
+    most: int = _ROWS,
+) -> dict[K, V]:
+    """The values of these keys, in order. A cache that would hold too much is emptied first."""
     wanted = sorted(set(keys))
     missing = [key for key in wanted if key not in cache]
-    if len(cache) + len(missing) > _HELD:
+    if len(cache) + len(missing) > most:
         cache.clear()
         missing = wanted
     if missing:
@@ -163,15 +170,16 @@ def _ranked(
 def _hits(
     views: Sequence[View],
     ranked: Sequence[_Ranked],
-    rows: Mapping[int, tuple[Any, bytes | None]],
+    keys: Sequence[int],
+    vectors: Vectors,
     *counts: int,
 ) -> list[Hits]:
-    """The nearest of each view, scored with all bits. `counts`: how many of each list."""
-    vectors = codes.unpack([vector for _, vector in rows.values()])
+    """The nearest of each view, scored with all bits. `keys`: of the vectors. `counts`: how many
+    of each list."""
     hits = []
     for view, own in zip(views, ranked, strict=True):
         near = vectors @ view.vector if vectors.shape[1] == view.vector.size else ()
-        scores: dict[int, float] = dict(zip(rows, near, strict=False))
+        scores: dict[int, float] = dict(zip(keys, near, strict=False))
         best: dict[int, float] = {}
         for found, count in zip(own.near, counts, strict=False):
             there = [(key, scores[key]) for key in found if key in scores]
