@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from justmem.domain import Card, Correction, Passage, Session
 
 Vectors = NDArray[np.float32]
 Index = Literal["cards", "passages"]
-INDEXES: tuple[Index, ...] = get_args(Index)
 Pair = tuple[int, float]  # a key and a score
 Place = tuple[str, int]  # a session's id and the number of one of its turns
 

@@ -106,29 +106,31 @@ def bind(db: Connection, embedder: str, dim: int) -> None:
     db.update("spaces", {"embedder": embedder, "dim": dim})
 
 
-def texts(derived: Derived, session: Session) -> dict[Index, list[str]]:
-    """The texts that the vectors of a session stand for."""
-    return {
-        "cards": [card.dated for card in derived.cards],
-        "passages": [rows.passage_text(session, passage) for passage in derived.passages],
-    }
+def embedded_texts(db: Connection, sessions: Sequence[str]) -> list[tuple[Index, int, str]]:
+    """The texts that the vectors of these sessions stand for, with index and key."""
+    said = reads.texts(db, sessions, checked=False)
+    found: list[tuple[Index, int, str]] = []
+    for key, *row in db.among(rows.CARD, "cards", "session", sessions):
+        found.append(("cards", key, rows.card_of(row).dated))
+    for key, *row in db.among(rows.PASSAGE, "passages", "session", sessions):
+        passage = rows.passage_of(row)
+        found.append(("passages", key, rows.passage_text(said[passage.session_id], passage)))
+    return sorted(found)
 
 
 def replace_vectors(
     db: Connection,
     embedder: str,
     dim: int,
-    made: Mapping[tuple[Index, str], Vectors],
+    made: Mapping[tuple[Index, int], bytes],
     state: reads.State,
 ) -> None:
-    """`made`: vectors by index and session. `state`: that of the space when it was read. The rows
-    get new keys, so that every cache reads them again."""
+    """`made`: packed vectors by index and key. `state`: that of the space when it was read. The
+    rows get new keys, so that every cache reads them again."""
     if reads.state(db) != state:
         raise StoreBusy("Another process changed the space while it was embedded: run it again.")
-    for (index, session), vectors in made.items():
-        keys = db.select("key", index, "ORDER BY key", session=session)
-        for (key,), vector in zip(keys, codes.pack(vectors), strict=True):
-            db.update(index, {"key": key + state.next_key, "vector": vector}, key=key)
+    for (index, key), vector in made.items():
+        db.update(index, {"key": key + state.next_key, "vector": vector}, key=key)
     space = {"next_key": 2 * state.next_key, "removals": state.removals + 1}
     db.update("spaces", {"embedder": embedder, "dim": dim, **space})
-    log.add(db, "reembed", texts=sum(map(len, made.values())))
+    log.add(db, "reembed", texts=len(made))

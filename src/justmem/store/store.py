@@ -15,10 +15,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequ
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
-
-import numpy as np
 
 from justmem.domain import Card, Health
 from justmem.errors import StoreError
@@ -36,8 +36,7 @@ from justmem.ports import (
     Vectors,
     View,
 )
-from justmem.ports.searches import INDEXES
-from justmem.store import derived, erase, forgetting, log, reads, schema, writes
+from justmem.store import codes, derived, erase, forgetting, log, reads, schema, writes
 from justmem.store.check import check
 from justmem.store.engine import Connection
 from justmem.store.search import Finder
@@ -253,17 +252,15 @@ class SqlStore(ABC):
             return 0
         state = await self._read(reads.state)
         ids = _own_ids(await self._read(reads.sessions))
-        made: dict[tuple[Index, str], Vectors] = {}  # by index and session
+        made: dict[tuple[Index, int], bytes] = {}  # by index and key
         for start in range(0, len(ids), _BATCH):
-            some = await self._read(partial(reads.whole_sessions, ids=ids[start : start + _BATCH]))
-            found = {each.session.id: derived.texts(each.derived, each.session) for each in some}
-            for index in INDEXES:
-                texts = [text for own in found.values() for text in own[index]]
-                ends = np.cumsum([len(own[index]) for own in found.values()])
-                parts = np.split(await embed(index, texts), ends[:-1]) if texts else []
-                made |= {(index, id): part for id, part in zip(found, parts, strict=bool(parts))}
+            some = partial(derived.embedded_texts, sessions=ids[start : start + _BATCH])
+            for index, found in groupby(await self._read(some), itemgetter(0)):
+                _, keys, texts = zip(*found, strict=True)
+                packed = codes.pack(await embed(index, texts))
+                made |= {(index, key): each for key, each in zip(keys, packed, strict=True)}
         await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, state))
-        return sum(map(len, made.values()))
+        return len(made)
 
     async def metadata(self) -> SpaceMetadata:
         return await self._read(partial(reads.metadata, size=await self._size()))
