@@ -21,6 +21,8 @@ _WHERE = "The store in memory"
 class MemoryStore(SqliteStore):
     """Closing it leaves the space where it is: `MemoryStorage.close` ends it."""
 
+    _patience, _key = 5.0, None  # of a backup
+
     def __init__(self, db: SqliteConnection, thread: Threads) -> None:
         SqlStore.__init__(self, db.space)
         self._db, self._thread = db, thread
