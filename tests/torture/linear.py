@@ -52,7 +52,7 @@ class Shape:
 KNOWN = (
     ("a chat of two people", Shape("?", "I bought a kayak ", "x")),
     ("a question", Shape("How many days ")),
-    ("a chat server's reply", Shape("\n", "```\n", "x")),
+    ("a model's answer", Shape("\n", "```\n", "x")),
 )
 _WORDS = """
 word Word I my and that you the not or what did before first Anna Dr. e.g. wow, thanks May 2024
