@@ -21,7 +21,7 @@ from justmem.integrations import hooks
 from justmem.integrations.safe import SafeMemory, too_slow
 from justmem.memory import AsyncMemory
 from justmem.runtime import private_files
-from justmem.runtime.addresses import checked_url, is_loopback
+from justmem.runtime.addresses import is_loopback
 from justmem.runtime.process import need
 from justmem.runtime.validation import as_choice
 from justmem.server.access_keys import RIGHTS, Keys
@@ -65,9 +65,6 @@ def serve(
             f"--no-keys works only on a loopback address, not on {serving.host}. Leave --host out, "
             "or make keys with `justmem keys add`."
         )
-    for url in (serving.upstream, serving.anthropic_upstream):
-        if url is not None:
-            checked_url(url)
     keys = None if no_keys else Keys(found.folder)
     if keys is not None and not keys.all():
         say("Every request is refused until there is a key: `justmem keys add`.", "yellow")
