@@ -119,10 +119,14 @@ async def test_lookup_reranks_candidates_against_the_query_to_a_bounded_set(make
     assert len(evidence.chosen) == 2
 
 
-async def test_equation_2_candidates_are_the_deduplicated_union_over_all_views(make: Make) -> None:
+async def test_equation_2_candidates_are_the_deduplicated_union_over_all_views(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the three views finds one card. Two of them find the same one."""
+    monkeypatch.setattr("justmem.retrieve._DENSE", 1)
+    monkeypatch.setattr("justmem.retrieve._LEXICAL", 0)
     spread = plan(spans=True, rewrites=["User loves gardens", "half marathon"])
-    narrow = Budget(dense=1, lexical=0)
-    memory = await make(scripted(extract=extract_history, plan=spread), budget=narrow)
+    memory = await make(scripted(extract=extract_history, plan=spread))
     await memory.remember_many(HISTORY)
 
     evidence = await memory.recall("User loves gardens", at=NOW)
