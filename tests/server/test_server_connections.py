@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.types import ASGIApp, Message
 
-from servers import Running, serve, until
+from justmem.config import load
+from justmem.intake.sessions import as_time
+from justmem.server.application import application
+from justmem.server.state import Server
+from servers import Running, serve
 
 SLOW = b"GET /health/live HTTP/1.1\r\nHost: x\r\nX: "
+LONG = [{"role": "assistant", "text": "x" * 900_000}]
 QUICK = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -172,50 +179,83 @@ def test_without_keys_requests_of_other_sites_are_refused(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- slow readers
 
 
-def filled(running: Running) -> None:
-    """More than sockets hold on the way."""
-    with running.owner() as owner:
-        for number in range(16):
-            turns = [{"role": "assistant", "text": "x" * 900_000}]
-            session = {"id": f"s{number}", "at": "2024-05-20", "turns": turns}
-            owner.post("/v1/spaces/ana/sessions", json=session).raise_for_status()
-        until(lambda: owner.get("/v1/spaces/ana").json()["sessions"] == {"empty": 16}, 120)
+class Reader:
+    """Reads an export piece by piece, without sockets, and stops at the first session."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.body = b""
+        self.ended = False
+        self.waits = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.reading = asyncio.create_task(self._read(app))
+
+    async def _read(self, app: ASGIApp) -> None:
+        path = "/v1/spaces/ana/export"
+        scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}}
+        scope |= {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+        scope |= {"headers": [(b"host", b"127.0.0.1")], "scheme": "http", "http_version": "1.1"}
+        await app(scope, asyncio.Event().wait, self._send)
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.body":
+            if b"bikes" in message["body"]:
+                self.waits.set()
+                await self.go_on.wait()
+            self.body += message["body"]
+            self.ended = not message.get("more_body", False)
 
 
-def exporting(running: Running) -> socket.socket:
-    """A reader that has read the first bytes and stops."""
-    key = running.key("ana", right="read").encode()
-    line = connected(running, receive=65536)
-    line.sendall(b"GET /v1/spaces/ana/export HTTP/1.1\r\nHost: x\r\n")
-    line.sendall(b"Authorization: Bearer " + key + b"\r\n\r\n")
-    assert line.recv(12) == b"HTTP/1.1 200"
-    return line
+@asynccontextmanager
+async def stalled_export(folder: Path, **limits: float) -> AsyncIterator[tuple[Server, Reader]]:
+    """An export of three sessions. All were read, and the reader waits with the first one."""
+    settings = load(folder=folder, embedder="justmem.testing:HashEmbedder", reranker="none")
+    serving = settings.server.model_copy(update=limits)
+    settings = settings.model_copy(update={"server": serving})
+    server = Server(settings, clock=lambda: as_time("2024-06-01"), keys=None)
+    async with server.running():
+        async with server.spaces.use("ana", create=True) as memory:
+            for number in range(3):
+                await memory.keep(f"I have {number} bikes.", id=f"s{number}", at="2024-05-20")
+        reader = Reader(application(server))
+        await reader.waits.wait()
+        yield server, reader
 
 
-def test_a_slow_reader_does_not_keep_a_space_from_being_erased(tmp_path: Path) -> None:
-    patient = "client_seconds = 600\nrequest_seconds = 20"
-    with serve(tmp_path / "s", server=patient) as running:
-        filled(running)
-        with exporting(running) as line, running.owner() as owner:
-            assert owner.delete("/v1/spaces/ana").status_code == 200
-            assert owner.get("/v1/spaces/ana").status_code == 404
-            assert not read(line).endswith(b"0\r\n\r\n")  # cut short, and seen to be
+async def test_a_slow_reader_does_not_keep_a_space_from_being_erased(tmp_path: Path) -> None:
+    async with stalled_export(tmp_path) as (server, reader):
+        await server.spaces.erase("ana")
+        assert await server.spaces.names() == []
+        reader.go_on.set()
+        await reader.reading
+        assert reader.body.count(b"bikes") == 1  # the one it was taking
+        assert not reader.ended  # cut short, and seen to be
 
 
-def test_an_export_has_to_be_read_in_time(tmp_path: Path) -> None:
-    with serve(
-        tmp_path / "s", server="client_seconds = 600\nstream_seconds = 1\ngrace_seconds = 1"
-    ) as running:
-        filled(running)
-        with exporting(running) as line:
-            time.sleep(2)
-            assert not read(line).endswith(b"0\r\n\r\n")
+async def test_a_reader_that_waits_gets_the_whole_export(tmp_path: Path) -> None:
+    async with stalled_export(tmp_path) as (_, reader):
+        reader.go_on.set()
+        await reader.reading
+        assert reader.body.count(b"bikes") == 3
+        assert reader.ended
+
+
+@pytest.mark.parametrize("limit", ["client_seconds", "stream_seconds"])
+async def test_an_export_has_to_be_read_in_time(tmp_path: Path, limit: str) -> None:
+    async with stalled_export(tmp_path, **{limit: 0.1}) as (_, reader):
+        await reader.reading
+        assert not reader.ended
 
 
 def test_a_slow_reader_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
     patient = "client_seconds = 600\nrequest_seconds = 600\ngrace_seconds = 1"
     with serve(tmp_path / "s", server=patient) as running:
-        filled(running)
-        with exporting(running):
+        with running.owner() as owner:
+            for number in range(8):  # more than sockets hold on the way
+                session = {"id": f"s{number}", "at": "2024-05-20", "turns": LONG}
+                owner.post("/v1/spaces/ana/sessions", json=session).raise_for_status()
+        with connected(running, receive=65536) as line:
+            line.sendall(b"GET /v1/spaces/ana/export HTTP/1.1\r\nHost: x\r\n")
+            line.sendall(f"Authorization: Bearer {running.key('ana')}\r\n\r\n".encode())
+            assert line.recv(12) == b"HTTP/1.1 200"
             running.process.send_signal(signal.SIGTERM)
             assert running.process.wait(60) is not None

@@ -188,13 +188,16 @@ async def test_an_erased_space_stays_erased_although_sessions_waited(tmp_path: P
         assert await spaces.names() == []
 
 
-async def test_what_others_do_in_an_erased_space_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [True, False], ids=["reads again", "has read all"])
+async def test_what_others_do_in_an_erased_space_fails(tmp_path: Path, last: bool) -> None:
     async with spaces_with(tmp_path, Gated()) as spaces:
 
         async def use() -> None:
             async with spaces.use("a") as memory:
-                await spaces.erase("a")
                 await memory.keep("hello", at="2024-05-20")
+                await spaces.erase("a")
+                if last:
+                    await memory.sessions()
 
         with pytest.raises(NotInMemory):
             await use()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, cast
 
-from anyio import create_memory_object_stream
-from anyio.streams.memory import MemoryObjectSendStream
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
+from starlette.types import Send
 
 from justmem.domain import Checked, Entry, Forgotten, Stats
+from justmem.errors import JustMemError
 from justmem.server.access import SpaceAccess
 from justmem.server.requests import (
     AdminAccess,
@@ -24,6 +25,10 @@ from justmem.server.requests import (
     ThisKey,
     ThisServer,
 )
+from justmem.spaces import no_such_space
+
+log = logging.getLogger("justmem.server")
+_PIECE = 16_384  # characters of an export that are sent at a time
 
 router = APIRouter(prefix="/v1/spaces", tags=["spaces"])
 
@@ -80,24 +85,26 @@ async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingRe
     """The whole space as JSON Lines, for `justmem import`."""
     async with access.memory():
         pass  # a missing space is an error before the response begins
-    return StreamingResponse(_lines(access, vectors), media_type="application/x-ndjson")
+    return _Export(_pieces(access, vectors), media_type="application/x-ndjson")
 
 
-async def _lines(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
-    """A task of its own reads a few lines ahead, so that the space can be erased while a client
-    reads slowly. An export that was cut short has no last line."""
-    into, lines = create_memory_object_stream[str](2)
-    reading = access.server.start(_read(access, vectors, into))
-    try:
-        async with lines:
-            async for line in lines:
-                yield line
-        await reading
-    finally:
-        reading.cancel()
-
-
-async def _read(access: SpaceAccess, vectors: bool, into: MemoryObjectSendStream[str]) -> None:
-    async with into, access.memory() as memory, aclosing(memory.export(vectors=vectors)) as lines:
+async def _pieces(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
+    """Nothing more is sent of a space once it is erased, also not what was read before. An export
+    that was cut short has no last line."""
+    async with access.memory() as memory, aclosing(memory.export(vectors=vectors)) as lines:
         async for line in lines:
-            await into.send(line)
+            for start in range(0, len(line), _PIECE):
+                if not access.server.spaces.holds(access.space, memory):
+                    raise no_such_space(access.space)
+                yield line[start : start + _PIECE]
+
+
+class _Export(StreamingResponse):
+    """Closes the space also when the client leaves."""
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(cast(AsyncGenerator[str], self.body_iterator)):
+            try:
+                await super().stream_response(send)
+            except JustMemError as error:  # uvicorn closes the connection
+                log.warning("an export was cut short: %s", type(error).__name__)

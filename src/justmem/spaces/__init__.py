@@ -97,12 +97,20 @@ class Spaces:
             with acting_as(by):
                 yield used.memory
         except StoreError as error:
-            if self._open.get(space) is used:
+            if self.holds(space, used.memory):
                 raise
-            raise no_such_space(space) from error  # it was erased meanwhile
+            raise no_such_space(space) from error
+        else:
+            if self._open.get(space) is not used:  # the result may have words of it
+                raise no_such_space(space)
         finally:
             used.users -= 1
             await self._close_unused()
+
+    def holds(self, space: str, memory: AsyncMemory) -> bool:
+        """Whether the space of a memory in use was not erased meanwhile."""
+        used = self._open.get(space)
+        return used is not None and used.memory is memory and used.inode == _inode(used.store)
 
     def store(self, space: str) -> Store:
         """Of a space that is in use."""
@@ -160,7 +168,7 @@ class Spaces:
     # ------------------------------------------------------------ opening and closing
 
     async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
-        """Forgets a space, also while others use it: what they do next fails."""
+        """Forgets a space, also while others use it: what they do ends with NoSuchSpace."""
         async with self._lock(space):
             erased = await self._opened(space, create=False)
             del self._open[space]
