@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import justmem
-from justmem.errors import InputError, ModelUnavailable, NotInMemory
+from justmem.errors import InputError, ModelUnavailable, NotInMemory, StoreError
 from justmem.testing import HashEmbedder, ScriptedModel
 
 
@@ -87,10 +87,14 @@ async def test_recall_needs_spaces_that_are_there(tmp_path: Path) -> None:
     async with spaces_in(tmp_path) as spaces:
         with pytest.raises(NotInMemory, match="'nobody'"):
             await spaces.recall("Where?", ["nobody"])
-        for wrong in ([], "ana", [3]):
+        for wrong in ([], "ana", [3], None, 3):
             with pytest.raises(InputError):
                 await spaces.recall("Where?", wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="must be a text, not 3"):
+            await spaces.append(3, said("Hi"), id="c")  # type: ignore[arg-type]
         assert await spaces.names() == []
+    with pytest.raises(StoreError, match="closed"):
+        await spaces.append("ana", said("Hi"), id="c")
 
 
 async def test_many_spaces_in_turn_keep_few_files_open(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ EXAMPLES: dict[str, tuple[Any, list[str], dict[str, int]]] = {
     "ChatGPT": (
         chatgpt(
             message("system", "You are helpful."),
+            message("user", "", content={"content_type": "user_editable_context"}),
             message("user", "I sold my piano."),
             message("assistant", "search()", recipient="browser"),
             message("tool", "a page"),
@@ -78,7 +79,7 @@ EXAMPLES: dict[str, tuple[Any, list[str], dict[str, int]]] = {
             message("assistant", "Why?"),
         ),
         ["User: I sold my piano.", "Assistant: Why?"],
-        {"system message": 1, "tool message": 2, "thought": 1},
+        {"system message": 1, "custom instruction": 1, "tool message": 2, "thought": 1},
     ),
     "ChatGPT's saved memories": (
         chatgpt(
@@ -155,6 +156,13 @@ EXAMPLES: dict[str, tuple[Any, list[str], dict[str, int]]] = {
         ["Ana: Shall we go?", "Ben: Yes."],
         {"system message": 2, "media file": 1},
     ),
+    "WhatsApp in other languages": (
+        '20.05.24, 14:30 - Ana "Anni" B: Hallo\n20.05.24, 14:31 - Ana: <Medien ausgeschlossen>\n'
+        '20.05.24, 14:31 - Ana hat die Gruppe "Reise: 2024" erstellt\n'
+        "[20.05.24, 14:32:00] Ana: \u200eBild weggelassen",
+        ['Ana "Anni" B: Hallo'],
+        {"media file": 2, "system message": 1},
+    ),
     "Markdown with headings": (
         MARKDOWN,
         ["User: How?", "Assistant: ### Steps\nFold: twice."],
@@ -177,8 +185,16 @@ EXAMPLES: dict[str, tuple[Any, list[str], dict[str, int]]] = {
     ),
     "a list with colons": ("Price: 20\nSize: 3", ["User: Price: 20\nSize: 3"], {}),
     "mem0": (
-        {"results": [{"id": "1", "memory": "Likes tea", "created_at": AT, "metadata": {"a": 1}}]},
+        {
+            "results": [{"id": "1", "memory": "Likes tea", "created_at": AT, "metadata": {"a": 1}}],
+            "relations": [{"source": "ana", "relationship": "likes", "target": "tea"}],
+        },
         ["Note: Likes tea", 'Note: {"a":1}'],
+        {"relation": 1},
+    ),
+    "several lists": (
+        {"sessions": [{"turns": [{"speaker": "Ana", "text": "Hi"}]}], "facts": [{"fact": "Tea."}]},
+        ["Ana: Hi", "Note: Tea."],
         {},
     ),
     "Zep's facts": (
@@ -239,6 +255,13 @@ def test_whatsapp_makes_a_session_for_each_day_with_a_lasting_id() -> None:
         ("5/20/24, 14:30 - A: b", datetime(2024, 5, 20, 14, 30)),
         ("2024-05-20, 00:30 - A: b", datetime(2024, 5, 20, 0, 30)),
         ("[20.5.2024, 12:30:01 a.m.] A: b", datetime(2024, 5, 20, 0, 30)),
+        ("01/06/24, 2:30 pm - A: b", datetime(2024, 6, 1, 14, 30)),  # British and Indian English
+        ("1/6/24, 2:30 p. m. - A: b", datetime(2024, 6, 1, 14, 30)),
+        ("20/05/2024 à 14:30 - A: b", datetime(2024, 5, 20, 14, 30)),
+        ("20.5.2024 klo 14.30 - A: b", datetime(2024, 5, 20, 14, 30)),
+        ("2024. 05. 20. 14:30 - A: b", datetime(2024, 5, 20, 14, 30)),
+        ("2024/5/20 下午2:30 - A: b", datetime(2024, 5, 20, 14, 30)),
+        ("[20.05.24, 2:30:15 nachm.] A: b", datetime(2024, 5, 20, 14, 30)),
     ],
 )
 def test_dates_of_whatsapp(line: str, at: datetime) -> None:

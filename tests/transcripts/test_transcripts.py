@@ -136,7 +136,7 @@ def test_broken_utf8_is_replaced_and_counted() -> None:
         (b"\x89PNG\r\n\x1a\n\0\0\0", "binary file"),
         (b"PK\x03\x04 but not really", "cannot be unpacked"),
         (b"[" * 100_000, "not JSON"),
-        (b"[1, 2]", "conversation 1: A session cannot be made from a int"),
+        (b"[1, 2]", "conversation 1: A session cannot be made from 1"),
     ],
 )
 def test_what_is_not_conversations_is_refused_and_named(

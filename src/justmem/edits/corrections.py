@@ -70,7 +70,9 @@ async def _card(store: Store, id: str) -> tuple[StoredSession, Card]:
     """The card, and everything that is stored of its session."""
     found = await store.cards(CardFilter(id=id, limit=1))
     if found and found[0].kind == "note":
-        raise InputError("A note cannot be corrected: store it again with `note` and the same key.")
+        raise InputError(
+            "A note cannot be corrected or pinned: store it again with `note` and the same key."
+        )
     for whole in await store.read([card.session_id for card in found]):
         for card in whole.derived.cards:
             if card.id == id:

@@ -73,7 +73,7 @@ def _messages(fields: Mapping[str, Any]) -> Sequence[Any]:
     if messages is None:
         raise InvalidSession(f"A session needs 'turns' or 'messages'. {SHAPE}")
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        raise InvalidSession(f"A session cannot be made from a {type(messages).__name__}. {SHAPE}")
+        raise InvalidSession(f"A session cannot be made from {describe(messages)}. {SHAPE}")
     if not messages:
         raise InvalidSession(f"The session has no turns. {SHAPE}")
     if isinstance(messages[0], Mapping) and "turns" in messages[0]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from justmem.errors import InputError, NoSuchSpace, StoreBusy, StoreError
 from justmem.intake.sessions import SessionLike, When
 from justmem.memory import AsyncMemory
 from justmem.ports import Store, acting_as
-from justmem.runtime.validation import describe
+from justmem.runtime.validation import as_text, describe
 from justmem.spaces.background import Background, OnDone, OnError
 from justmem.spaces.merging import merged
 
@@ -77,6 +77,7 @@ class Spaces:
         self._create = create
         self._open: OrderedDict[str, _Open] = OrderedDict()  # the latest used last
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._closed = False
 
     @property
     def open(self) -> int:
@@ -90,6 +91,7 @@ class Spaces:
         self, space: str, by: str | None = None, *, create: bool | None = None
     ) -> AsyncIterator[AsyncMemory]:
         """The space's memory, open for as long as it is used. `by`: the name in the change log."""
+        space = as_text(space, "The name of a space")
         async with self._lock(space):
             used = await self._opened(space, self._create if create is None else create)
             used.users += 1
@@ -148,7 +150,7 @@ class Spaces:
     async def recall(
         self,
         question: str,
-        spaces: Sequence[str],
+        spaces: Iterable[str],
         *,
         at: When = None,
         speaker: str | None = None,
@@ -156,11 +158,11 @@ class Spaces:
     ) -> SpacesEvidence:
         """The evidence of several spaces in one ranking, each card with its space. NotInMemory if
         one of them is not there."""
-        names = list(dict.fromkeys(spaces)) if not isinstance(spaces, str) else []
-        if not names or not all(isinstance(name, str) for name in names):
+        if isinstance(spaces, str) or not isinstance(spaces, Iterable) or not spaces:
             raise InputError(f"spaces must be a list of names of spaces, not {describe(spaces)}.")
         found = {}
-        for name in names:  # one after another: they share the processor and the models
+        # One after another, because they share the processor and the models.
+        for name in dict.fromkeys(spaces):
             async with self.use(name, create=False) as memory:
                 found[name] = await memory.recall(question, at=at, speaker=speaker, plan=plan)
         return merged(found, self.parts.budget, self.parts.profile)
@@ -182,6 +184,7 @@ class Spaces:
     async def close(self) -> None:
         """Waits for cards that are being made, then closes every space and the models."""
         await self.background.drain()
+        self._closed = True
         while self._open:
             await self._open.popitem()[1].memory.close()
         await self._storage.close()
@@ -202,6 +205,8 @@ class Spaces:
         if used is not None and used.inode != _inode(used.store):
             await self._open.pop(space).memory.close()  # another process erased it
             used = None
+        if self._closed:
+            raise StoreError("These spaces are closed: make new Spaces.")
         if used is None:
             try:
                 store = await self._storage.open(space, create=create)

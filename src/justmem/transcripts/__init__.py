@@ -34,7 +34,7 @@ _EXPECTED = (
 )
 _LONGEST_TITLE = 200
 _EXPORTED = re.compile(
-    r"conversations([-_]\d+)?\.json|(memories|projects)\.json|_chat\.txt|WhatsApp Chat .*\.txt"
+    r"conversations([-_]\d+)?\.json|(memories|projects)\.json|_chat\.txt|.*WhatsApp.*\.txt"
 )
 _WRAPPERS = ("conversations", "sessions", "results", "memories", "edges", "facts")
 
@@ -153,15 +153,24 @@ def _conversations(text: str, name: str, found: Reading) -> Conversations:
             raise InvalidFile(f"{name} is not JSON ({error}). {_EXPECTED}") from None
         return _joined(_lines(lines, name, found))
     if isinstance(value, dict) and not {"turns", "messages", *_FORMATS} & value.keys():
-        keys = ", ".join(list(value)[:6]) or "no keys"
-        value = next((value[key] for key in _WRAPPERS if isinstance(value.get(key), list)), None)
-        if value is None:
-            raise InvalidFile(f"{name} is JSON, but not a conversation ({keys}). {_EXPECTED}")
+        value = _unwrapped(value, name, found)
     if isinstance(value, dict):
         return [("", value)]
     if not isinstance(value, list) or not value:
         raise InvalidFile(f"{name} is JSON, but not a conversation ({value!r:.40}). {_EXPECTED}")
     return _joined([(f"conversation {n}", each) for n, each in enumerate(value, 1)])
+
+
+def _unwrapped(value: dict[str, Any], name: str, found: Reading) -> list[Any]:
+    """The conversations and memories of an object that has lists of them."""
+    lists = {key: each for key, each in value.items() if isinstance(each, list)}
+    wrapped = [each for key in _WRAPPERS for each in lists.get(key, ())]
+    if not wrapped:
+        keys = ", ".join(list(value)[:6]) or "no keys"
+        raise InvalidFile(f"{name} is JSON, but not a conversation ({keys}). {_EXPECTED}")
+    for key in lists.keys() - set(_WRAPPERS):
+        found.skipped[key.removesuffix("s")] += len(lists[key])
+    return wrapped
 
 
 def _json(text: str) -> Any:

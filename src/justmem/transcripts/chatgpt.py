@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _THOUGHTS = {"thoughts", "reasoning_recap"}
+_OFTEN_BLANK = {"tool message", "system message"}
 _CITED = re.compile("\ue200[^\ue201]*\ue201|【\\d+[†:][^】]*】")
 _MEMORY = re.compile(r"^\d+\. (?:\[(\d{4}-\d\d-\d\d)\]\.? )?(.+)$", re.MULTILINE)
 
@@ -29,7 +30,7 @@ def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any
             for day, text in _MEMORY.findall(str(content.get("model_set_context"))):
                 yield {"note": text.strip(), "at": day or when}
         elif unseen := _unseen(message):
-            skipped[unseen] += any(_said(content, Counter())) or unseen == "thought"
+            skipped[unseen] += unseen not in _OFTEN_BLANK or any(_said(content, Counter()))
         else:
             said = [*_said(content, skipped), *_files(message, skipped)]
             if text := _CITED.sub("", "\n".join(said)).strip():
@@ -60,10 +61,12 @@ def _unseen(message: dict[str, Any]) -> str:
     kind, role = _dict(message, "content").get("content_type"), _dict(message, "author").get("role")
     if kind in _THOUGHTS:
         return "thought"
+    if kind == "user_editable_context":
+        return "custom instruction"
     if role == "tool" or message.get("recipient") not in (None, "all"):
         return "tool message"
     hidden = _dict(message, "metadata").get("is_visually_hidden_from_conversation")
-    shown = role in ("user", "assistant") and not hidden and kind != "user_editable_context"
+    shown = role in ("user", "assistant") and not hidden
     return "" if shown else "system message"
 
 
