@@ -31,7 +31,7 @@ LAYERS: list[set[str]] = [
     {"parts"},
     {"extract", "embed", "edits"},  # the stages of remember
     {"plan", "retrieve", "recover", "answer"},  # the stages of ask
-    {"ask", "build", "forget", "transfer", "transcripts"},
+    {"build", "forget", "transfer", "transcripts"},
     {"stored"},
     {"memory"},
     {"sync"},

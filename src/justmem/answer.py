@@ -1,24 +1,45 @@
-"""Evidence -> Reply, by one call of a language model that sees only the evidence."""
+"""Evidence -> Answer, by one call of a language model that sees only the evidence, or by rules."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import ValidationError
 
 from justmem import budget
-from justmem.domain import Citation, Evidence, Session
+from justmem.budget import Tally
+from justmem.domain import (
+    Answer,
+    Candidate,
+    Card,
+    Citation,
+    Evidence,
+    Session,
+    Source,
+    SubjectProfile,
+)
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, cite_turn
 from justmem.language.words import content_stems, overlap
-from justmem.ports import NOT_IN_MEMORY, Completion, LanguageModel, Prompt, Reply
+from justmem.parts import Parts
+from justmem.ports import (
+    NOT_IN_MEMORY,
+    Completion,
+    LanguageModel,
+    Prompt,
+    Reply,
+    Store,
+    texts_of,
+)
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.evidence import drop_least_important, evidence_text, reading_order
 from justmem.prompts.parse import Lines, ModelReply, Text, otherwise, parse
 from justmem.runtime import deadlines
+from justmem.subjects.user_name import Names
 
 
 class AnswerReply(ModelReply):
@@ -27,6 +48,8 @@ class AnswerReply(ModelReply):
     sufficient: Annotated[bool, otherwise(True)] = True
 
 
+_FROM_CARDS = "The words themselves are not kept. From the cards: "
+_NOT_IN_CARDS = "The words themselves are not kept, and the cards do not say."
 _LEAST_REPLY = 60
 _QUOTE_NOBODY = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
@@ -37,6 +60,57 @@ _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
 _SHARED = 0.4  # share of a card's words that an answer has
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
+
+
+async def make_answer(
+    store: Store, parts: Parts, evidence: Evidence, names: Names, tally: Tally, limit: int | None
+) -> Answer:
+    """The answer from this evidence, by the model or by rules."""
+    sessions = await _sessions(store, evidence, names)
+    with tally.stage("answer"):
+        if not evidence.cards and not evidence.sources:
+            tally.notes.append("nothing was found: no answer call was made")
+            reply = Reply(NOT_IN_MEMORY, False)
+        elif parts.answerer is None:
+            reply = await asyncio.to_thread(parts.language.answer, evidence, sessions)
+        else:
+            reply = await parts.answerer.answer(evidence, sessions, limit=tally.left(limit))
+        tally.calls += reply.calls
+    tally.notes += reply.notes
+    text = reply.text
+    if not evidence.sources_kept:
+        text = _FROM_CARDS + text if reply.sufficient else _NOT_IN_CARDS
+    return Answer(
+        text=text,
+        sufficient=reply.sufficient,
+        citations=tuple(reply.citations),
+        evidence=evidence,
+        receipt=tally.receipt(),
+    )
+
+
+async def _sessions(store: Store, evidence: Evidence, names: Names) -> dict[str, Session]:
+    """The sessions to quote from, without those that lost turns since the cards were read."""
+    held: list[Card | Source] = [*evidence.cards, *evidence.sources]
+    found = await texts_of(store, list({one.session_id for one in held}))
+    for card in evidence.cards:
+        if card.session_id in found and max(card.turns) > len(found[card.session_id].turns):
+            del found[card.session_id]
+    return {id: names.shown(session) for id, session in found.items()}
+
+
+def as_evidence(profile: SubjectProfile, at: datetime) -> Evidence:
+    """A profile's cards, with the question that asks for them in prose."""
+    return Evidence(
+        question=f"Describe {profile.subject} in a few sentences: who they are and what is true of "
+        "them now.",
+        at=at,
+        chosen=tuple(Candidate(card=card) for card in profile.cards),
+        cards=profile.cards,
+    )
+
+
+# ---------------------------------------------------------------- by a model
 
 
 class ModelAnswerer:

@@ -1,35 +1,55 @@
 """AsyncMemory: the method of the paper, top to bottom.
 
-remember(session): build.py            ask(question): ask.py
+remember(session)                      ask(question)
   keep     the raw turns, first         plan      what evidence does it need?
   extract  atomic cards                 discover  question and rewrites -> candidates
   embed    cards and passages           select    the best cards within the budget
   settle   in one transaction           recover   REPLAY only: the original turns
                                         answer    from that evidence only
 
-What reads, changes and forgets what is stored is in stored.py.
+The steps of `ask` are called here, one after the other. build.py calls those of `remember`: it also
+handles limits and failures. stored.py has what reads, changes and forgets what is stored.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Self
 
-from justmem.ask import Asker
-from justmem.budget import Ledger
+from justmem.answer import as_evidence, make_answer
+from justmem.budget import Ledger, Tally
 from justmem.build import Builder, OnDone, run_each
-from justmem.domain import Answer, Card, Evidence, Remembered, Session, SubjectProfile
+from justmem.domain import Access, Answer, Card, Evidence, Plan, Remembered, Session, SubjectProfile
 from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
 from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
 from justmem.parts import Parts
-from justmem.plan import GivenPlan
-from justmem.ports import Closes, Extractor, Store, texts_of
+from justmem.plan import CheckedPlan, GivenPlan, PlanParts, check_plan, make_plan
+from justmem.ports import NO_FILTER, Closes, Extractor, Filter, Snapshot, Store, texts_of
+from justmem.recover import MOST_PENDING, add_pending_turns, recover
+from justmem.retrieve import Retrieval
 from justmem.runtime.tracing import traced
-from justmem.runtime.validation import as_count, as_flag, as_id, as_text, check_callable, describe
+from justmem.runtime.validation import (
+    LONG_QUESTION,
+    SEGMENT,
+    as_count,
+    as_flag,
+    as_id,
+    as_question,
+    as_speaker,
+    as_text,
+    check_callable,
+    describe,
+)
 from justmem.stored import StoredMemory
 from justmem.subjects import about
+from justmem.subjects.user_name import Names, read_names
+
+UNRELATED = "nothing in memory is relevant to this"
+_ANSWER_TOKENS = 450  # that an answer call needs: planning leaves them
 
 
 class AsyncMemory(StoredMemory):
@@ -40,7 +60,7 @@ class AsyncMemory(StoredMemory):
         super().__init__(store, parts)
         self.ledger = Ledger(store, parts.budget.day_tokens, parts.clock)
         self._builder = Builder(store, parts, self._redaction, self.ledger)
-        self._asker = Asker(store, parts, self._redaction, self.ledger)
+        self._retrieval = Retrieval(store, parts)
         self._closing = closing
 
     async def close(self) -> None:
@@ -212,7 +232,11 @@ class AsyncMemory(StoredMemory):
         on these days and between them. `as_of`: memory as it was on that day."""
         where = await as_filter(self._store, limit, labels, sessions, since, until, as_of)
         await self._bind()
-        return await self._asker.recall(question, self._time(at), speaker, plan, where)
+        given, tally = check_plan(plan), Tally()
+        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as left:
+            asked = await self._question(question, self._time(at), speaker, tally)
+            names = await read_names(self._store, self.parts.language, asked.at.date())
+            return await self._find(asked, given, where, names, tally, left)
 
     @traced("search_memory")
     async def ask(
@@ -222,7 +246,13 @@ class AsyncMemory(StoredMemory):
         `plan` are as for `recall`. A remark, which is not a question, gets a reply that uses
         memory."""
         await self._bind()
-        return await self._asker.ask(question, self._time(at), speaker, plan)
+        given, tally = check_plan(plan), Tally()
+        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as limit:
+            left = None if limit is None else limit - _ANSWER_TOKENS
+            asked = await self._question(question, self._time(at), speaker, tally)
+            names = await read_names(self._store, self.parts.language, asked.at.date())
+            evidence = await self._find(asked, given, NO_FILTER, names, tally, left)
+            return await make_answer(self._store, self.parts, evidence, names, tally, limit)
 
     async def answer(self, evidence: Evidence) -> Answer:
         """Answers from what `recall` returned. `ask` does both. The receipt counts only the answer
@@ -230,7 +260,10 @@ class AsyncMemory(StoredMemory):
         if not isinstance(evidence, Evidence):
             raise InputError(f"evidence must be what `recall` returned, not {describe(evidence)}.")
         await self._bind()
-        return await self._asker.answer(evidence)
+        tally = Tally()
+        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as limit:
+            names = await read_names(self._store, self.parts.language, evidence.at.date())
+            return await make_answer(self._store, self.parts, evidence, names, tally, limit)
 
     async def profile(
         self,
@@ -248,4 +281,94 @@ class AsyncMemory(StoredMemory):
         found = await about.profile(self._store, self.parts.language, who, when.date(), limit)
         if not as_flag(prose, "prose"):
             return found
-        return await self._asker.write_profile(found, when)
+        if self.parts.answerer is None:
+            raise InputError(
+                "A profile in prose needs a language model: set model, or leave prose out."
+            )
+        answer = await self.answer(as_evidence(found, when))
+        return found.model_copy(update={"text": answer.text, "receipt": answer.receipt})
+
+    async def _question(
+        self, question: str, at: datetime, speaker: str | None, tally: Tally
+    ) -> Evidence:
+        """The question and the speaker, checked and redacted."""
+        text, name = as_question(question), as_speaker(speaker)
+        redacted = await self._redaction.question(text)
+        if redacted != text:
+            tally.notes.append("the question was redacted")
+        if len(redacted) > SEGMENT:
+            tally.notes.append(LONG_QUESTION)
+        return Evidence(question=redacted, at=at, speaker=name and await self._redaction.name(name))
+
+    async def _find(
+        self,
+        asked: Evidence,
+        given: CheckedPlan,
+        where: Filter,
+        names: Names,
+        tally: Tally,
+        limit: int | None,
+    ) -> Evidence:
+        """The evidence for a question. `limit`: tokens that the plan may spend."""
+        where = where.at(asked.at, self.parts.retention.first_day(asked.at))
+        # Read before the cards: a session that gets its cards meanwhile is found either way.
+        memory = await self._store.look(waiting=MOST_PENDING)
+        tally.history_tokens = memory.tokens
+        if not memory.cards and not memory.tokens and not memory.waiting:
+            tally.notes.append("this memory is empty")
+        elif self.parts.language.is_small_talk(asked.question):
+            tally.notes.append("small talk: memory was not searched")
+            asked = asked.model_copy(update={"plan": Plan(operation="reply")})
+        elif given is None and (ruled := await self._unrelated(asked, memory, where, names, tally)):
+            tally.notes.append(UNRELATED)
+            asked = ruled
+        else:
+            if given is not None:
+                given = await self._redaction.plan(given)
+            asked = await make_plan(asked, given, self.parts, memory.main_subject, tally, limit)
+            asked = await self._retrieve(asked, memory, where, names, tally)
+        return asked.model_copy(update={"receipt": tally.receipt()})
+
+    async def _unrelated(
+        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
+    ) -> Evidence | None:
+        """The question with a plan by rules, if memory holds nothing about it: then no model need
+        plan it."""
+        if memory.waiting or self.parts.planner is None:
+            return None
+        ruled = await make_plan(asked, PlanParts(), self.parts, memory.main_subject, tally, None)
+        search = names.for_search(ruled)
+        if await self._retrieval.finds_something(search, where, tally):
+            return None
+        return None if await self._profile(search, where, names) else ruled
+
+    async def _profile(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
+        """The cards for a question such as "Who is Ines?" The paper has no such step."""
+        if self.parts.profile.is_paper:
+            return ()
+        language = self.parts.language
+        return await about.profile_asked(self._store, language, names, asked, where)
+
+    async def _retrieve(
+        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
+    ) -> Evidence:
+        """Discovers, selects, recovers. Then adds turns of sessions without cards, and pinned
+        cards."""
+        found = names.for_search(asked)
+        pool = await self._retrieval.discover(found, where, tally)
+        profile = await self._profile(found, where, names)
+        if profile or self._retrieval.is_relevant(found, pool):
+            found = await self._retrieval.select(found, pool, tally, where, also=profile)
+            if found.access is Access.REPLAY:
+                found = await recover(self._store, self.parts, found, pool.views, where, tally)
+        else:
+            tally.notes.append(UNRELATED)
+        if memory.waiting:
+            found = await add_pending_turns(found, memory.waiting, where, tally)
+        if memory.corrections:
+            text = pool.views[0].text
+            found = await self._retrieval.add_pinned(found, text, memory.corrections, where)
+        found = names.shown(found.model_copy(update={"plan": asked.plan}))
+        superseded = self.parts.language.superseded
+        earlier = await asyncio.to_thread(superseded, found.cards, where.as_of)
+        return found.model_copy(update={"earlier": tuple(sorted(earlier))})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -18,17 +18,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from justmem import budget
-from justmem.domain import (
-    OPERATIONS,
-    Call,
-    EventDate,
-    Evidence,
-    Operation,
-    Plan,
-    Value,
-)
+from justmem.budget import Tally
+from justmem.domain import OPERATIONS, EventDate, Evidence, Operation, Plan, Value
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
-from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
+from justmem.parts import Parts
+from justmem.ports import Language, LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Lines, ModelReply, otherwise, parse
 from justmem.runtime.validation import both_ends, clean, describe
@@ -119,9 +113,10 @@ def _why(error: ValidationError, value: Any) -> str:
 
 
 GivenPlan = Plan | Mapping[str, Any] | None
+CheckedPlan = Plan | PlanParts | None
 
 
-def check_plan(plan: GivenPlan) -> Plan | PlanParts | None:
+def check_plan(plan: GivenPlan) -> CheckedPlan:
     """What a caller gave as a plan, checked."""
     try:
         if plan is None:
@@ -134,9 +129,7 @@ def check_plan(plan: GivenPlan) -> Plan | PlanParts | None:
         raise InvalidQuestion(f"{error.errors()[0]['msg']}.") from None
 
 
-def complete_plan(
-    given: Plan | PlanParts | None, question: str, at: datetime, language: Language
-) -> Plan:
+def complete_plan(given: CheckedPlan, question: str, at: datetime, language: Language) -> Plan:
     """The caller's plan, with the missing parts by rules."""
     if isinstance(given, Plan):
         return given
@@ -155,25 +148,35 @@ def complete_plan(
 
 async def make_plan(
     asked: Evidence,
-    given: Plan | PlanParts | None,
-    planner: Planner | None,
-    language: Language,
+    given: CheckedPlan,
+    parts: Parts,
+    main_subject: str | None,
+    tally: Tally,
     limit: int | None,
-) -> Planned:
-    """By the caller's plan if one was given, else by the planner, else by rules. `limit`: tokens
-    that the planner may spend. Rules run in a thread: other work of this event loop does not wait
-    for them."""
-    question, at = asked.question, asked.at
-    calls: Sequence[Call] = ()
-    notes: list[str] = []
-    if given is None and planner is not None:
-        try:
-            return await planner.plan(question, at, limit=limit)
-        except BudgetExceeded as error:  # rules cost nothing
-            calls, notes = error.calls, [f"planned by rules: {error}"]
-    with budget.carrying(calls):
-        plan = await asyncio.to_thread(complete_plan, given, question, at, language)
-    return Planned(plan, calls, notes)
+) -> Evidence:
+    """Adds the plan: the caller's if one was given, else the planner's, else by rules. `limit`:
+    tokens that the planner may spend. Also adds the speaker, if the question is in the first
+    person and nobody is named: then the main subject of the memory is asking."""
+    language = parts.language
+    with tally.stage("plan"):
+        plan = None
+        if given is None and parts.planner is not None:
+            try:
+                planned = await parts.planner.plan(asked.question, asked.at, limit=limit)
+                plan, calls, notes = planned.plan, planned.calls, planned.notes
+            except BudgetExceeded as error:  # rules cost nothing
+                calls, notes = error.calls, [f"planned by rules: {error}"]
+            tally.calls += calls  # at once: a caller who is cancelled has paid for them
+            tally.notes += notes
+        if plan is None:  # in a thread: other work of this event loop does not wait for rules
+            plan = await asyncio.to_thread(complete_plan, given, asked.question, asked.at, language)
+        speaker = asked.speaker
+        if speaker is None:
+            text = both_ends(asked.question)
+            personal = language.name_speaker(text, "X") != text
+            if personal or plan.operation == "reply":
+                speaker = main_subject
+    return asked.model_copy(update={"plan": plan, "speaker": speaker})
 
 
 # ---------------------------------------------------------------- by a model
