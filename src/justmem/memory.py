@@ -332,15 +332,17 @@ class AsyncMemory(StoredMemory):
     async def _unrelated(
         self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
     ) -> Evidence | None:
-        """The question with a plan by rules, if memory holds nothing about it: then no model need
-        plan it."""
+        """The question with a plan by rules and the pinned cards, if memory holds nothing about it:
+        then no model need plan it."""
         if memory.waiting or self.parts.planner is None:
             return None
         ruled = await make_plan(asked, PlanParts(), self.parts, memory.main_subject, tally, None)
         search = names.for_search(ruled)
         if await self._retrieval.finds_something(search, where, tally):
             return None
-        return None if await self._profile(search, where, names) else ruled
+        if await self._profile(search, where, names):
+            return None
+        return await self._finish(search, ruled.plan, memory, where, names)
 
     async def _profile(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
         """The cards for a question such as "Who is Ines?" The paper has no such step."""
@@ -352,8 +354,7 @@ class AsyncMemory(StoredMemory):
     async def _retrieve(
         self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
     ) -> Evidence:
-        """Discovers, selects, recovers. Then adds turns of sessions without cards, and pinned
-        cards."""
+        """Discovers, selects, recovers. Then adds turns of sessions without cards."""
         found = names.for_search(asked)
         pool = await self._retrieval.discover(found, where, tally)
         profile = await self._profile(found, where, names)
@@ -365,10 +366,15 @@ class AsyncMemory(StoredMemory):
             tally.notes.append(UNRELATED)
         if memory.waiting:
             found = await add_pending_turns(found, memory.waiting, where, tally)
+        return await self._finish(found, asked.plan, memory, where, names)
+
+    async def _finish(
+        self, found: Evidence, plan: Plan, memory: Snapshot, where: Filter, names: Names
+    ) -> Evidence:
+        """Adds the pinned cards, the user's name, and the ids of the cards that no longer hold."""
         if memory.corrections:
-            text = pool.views[0].text
-            found = await self._retrieval.add_pinned(found, text, memory.corrections, where)
-        found = names.shown(found.model_copy(update={"plan": asked.plan}))
+            found = await self._retrieval.add_pinned(found, memory.corrections, where)
+        found = names.shown(found.model_copy(update={"plan": plan}))
         superseded = self.parts.language.superseded
         earlier = await asyncio.to_thread(superseded, found.cards, where.as_of)
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})

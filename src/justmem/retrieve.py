@@ -100,16 +100,15 @@ class Retrieval:
         """The question with the entities that it shares no word with and, where the evidence is
         spread, its rewrites (Eq. 2). "I" becomes the speaker's name, as in the cards."""
         plan = asked.plan
-        question = both_ends(asked.question)
-        said = set(words(question))
-        if more := [name for name in plan.entities if said.isdisjoint(words(name))]:
-            question += f" ({', '.join(more)})"
         broad = plan.access is Access.COMPOSE if self._is_paper else plan.spans_sessions
-        texts = [question, *(plan.rewrites if broad else ())]
-        if asked.speaker and not self._is_paper:
-            texts = [self._parts.language.name_speaker(text, asked.speaker) for text in texts]
+        texts = [_with_entities(asked), *(plan.rewrites if broad else ())]
+        if not self._is_paper:
+            texts = [self._with_speaker(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._parts.embedder, texts, query=plan.operation != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
+
+    def _with_speaker(self, text: str, speaker: str | None) -> str:
+        return self._parts.language.name_speaker(text, speaker) if speaker else text
 
     def _limits(self, asked: Evidence, where: Filter) -> SearchLimits:
         """A remark searches wider, because it shares few words with the memory behind it."""
@@ -224,12 +223,12 @@ class Retrieval:
         return scores, dict(zip(head, read.tolist(), strict=True))
 
     async def add_pinned(
-        self, found: Evidence, question: str, corrections: Sequence[Correction], where: Filter
+        self, found: Evidence, corrections: Sequence[Correction], where: Filter
     ) -> Evidence:
         """Adds the pinned cards whose subject the question names, and the ids of the cards that
         were corrected."""
         latest = {each.original: each for each in corrections}
-        named = set(words(question))
+        named = set(words(self._with_speaker(_with_entities(found), found.speaker)))
         pinned = [
             card
             for each in latest.values()
@@ -247,6 +246,14 @@ class Retrieval:
 
 
 # ---------------------------------------------------------------- candidates
+
+
+def _with_entities(asked: Evidence) -> str:
+    """The question with the entities that it shares no word with."""
+    question = both_ends(asked.question)
+    said = set(words(question))
+    more = [name for name in asked.plan.entities if said.isdisjoint(words(name))]
+    return f"{question} ({', '.join(more)})" if more else question
 
 
 def _told(period: EventDate) -> tuple[date, date] | None:

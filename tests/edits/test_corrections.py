@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import justmem
 from justmem import AsyncMemory, Card
 from justmem.errors import InputError, NotInMemory, StoreBusy
 from justmem.store.sqlite import open_store
@@ -241,3 +242,19 @@ async def test_a_pin_outlasts_corrections_and_remembering_again(make: Make) -> N
     assert (await memory.undo(made.id)).fact == card.fact
     assert (await memory.undo(card.id)).fact == card.fact
     assert await memory.corrections() == []
+
+
+@pytest.mark.parametrize("plans", [True, False])
+async def test_a_pinned_card_alone_is_evidence_for_an_answer(tmp_path: Path, plans: bool) -> None:
+    model = scripted(answer=lambda prompt: {"answer": "Rice.", "used": ["1"], "sufficient": True})
+    parts = {"model" if plans else "answerer": model, "reranker": "none"}
+    async with justmem.open_async("x", folder=tmp_path, extractor="rules", **parts) as memory:
+        card = (await memory.remember("I am vegetarian.")).cards[0]
+        question = "Which gears does my bicycle have?"
+        assert not (await memory.ask(question)).sufficient
+        assert model.prompts == []
+        await memory.pin(card.id)
+        assert (await memory.recall(question)).cards == (card,)
+        answer = await memory.ask(question)
+    assert (answer.text, [one.quote for one in answer.citations]) == ("Rice.", ["I am vegetarian."])
+    assert [prompt.stage for prompt in model.prompts] == ["answer"]

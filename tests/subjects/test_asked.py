@@ -35,6 +35,7 @@ async def told(make: Make) -> AsyncMemory:
         ("Who is Ines?", "Ines"),
         ("Tell me about Ines Vega.", "Ines Vega"),
         ("What do you know about me?", ""),
+        ("Who am I?", ""),
         ("Who is my manager?", None),
         ("Where does Ines live?", None),
         ("Wer ist Ines?", None),

@@ -14,7 +14,7 @@ from justmem.language.plain import LASTING
 
 _RELATION = "|".join(english().relation)
 _ASKS = re.compile(
-    r"^(?:so |and |please )*(?:who(?:['’]s| is| was)|what do (?:you|u) (?:know|remember)"
+    r"^(?:so |and |please )*(?:who(?:['’]s| is| was| am)|what do (?:you|u) (?:know|remember)"
     r" (?:about|of|abt)|tell me (?:all |everything )?(?:you know )?about|describe|summari[sz]e)"
     r" (?P<who>[\w'’ -]{1,80}?)(?: again)?[?.! ]*$",
     re.IGNORECASE,
