@@ -188,6 +188,8 @@ class Builder:
         )
 
     async def _failed(self, whole: StoredSession, reason: str, tally: Tally) -> Remembered:
+        if whole.done == len(whole.session.turns):
+            reason = f"the earlier cards are still used, because a rebuild failed: {reason}"
         await self._store.settle(whole, Derived(SessionState.FAILED, reason))
         state, receipt = SessionState.FAILED, tally.receipt()
         return Remembered(session_id=whole.session.id, state=state, reason=reason, receipt=receipt)

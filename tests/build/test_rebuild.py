@@ -72,6 +72,8 @@ async def test_a_rebuild_that_failed_goes_on_where_it_stopped(make: Make) -> Non
 
     first = await memory.rebuild(extractor=better(failing))
     assert [str(each.state) for each in first] == ["stored", "failed"]
+    reason = "the earlier cards are still used, because a rebuild failed: the model is away"
+    assert first[1].reason == (await memory.sessions())[1].reason == reason
     assert await facts(memory) == [
         "has a home in Graz, where she lives",
         "said: Mira: I play the accordion.",
