@@ -300,9 +300,10 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
 async def test_the_lines_are_what_the_page_describes(opened: Opened, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in await file_of(opened, tmp_path / "ana.jsonl")]
     kinds = [line["is"] for line in lines]
-    assert kinds == ["export", *["session"] * 3, "forgotten", "end"]
+    assert kinds == ["export", *["session"] * 3, "end"]
     head, first, end = lines[0], lines[1], lines[-1]
     assert (head["justmem"], head["space"], head["sessions"]) == (1, "ana", 3)
+    assert len(head["forgotten"]) == 1
     said = first["session"]
     assert said["turns"][0] == {"speaker": "User", "text": RUN["turns"][0]["content"]}
     assert (said["id"], said["at"], first["state"]) == ("run", "2024-03-11T18:00:00", "stored")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,20 +20,9 @@ from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile, StoreError
 from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, Store, StoredSession
-from justmem.transfer.lines import (
-    VERSION,
-    End,
-    ForgottenLine,
-    Head,
-    Line,
-    SessionLine,
-    SpendingLine,
-    check,
-    sessions_in,
-)
+from justmem.transfer.lines import VERSION, End, Head, SessionLine, check, sessions_in
 
 BATCH = 20  # sessions that are moved at a time
-_IDS = 1000  # forgotten ids in a line
 
 OnMoved = Callable[[int, int], None]  # sessions done, sessions in all
 
@@ -51,24 +41,16 @@ async def export(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerat
         dim=metadata.dim,
         sessions=sum(metadata.stats.sessions.values()),
         cards=metadata.stats.cards,
+        forgotten=tuple(metadata.forgotten),
+        spending=tuple(metadata.spending),
     )
     yield head.text
     sums = hashlib.sha256(head.text.encode())
-    async for line in _body(store, vectors=vectors):
-        text = line.text
+    async for whole in whole_sessions(store):
+        text = SessionLine.of(whole, vectors=vectors).text
         sums.update(text.encode())
         yield text
     yield End(sha256=sums.hexdigest()).text
-
-
-async def _body(store: Store, *, vectors: bool) -> AsyncGenerator[Line]:
-    metadata = await store.metadata()
-    async for whole in whole_sessions(store):
-        yield SessionLine.of(whole, vectors=vectors)
-    for start in range(0, len(metadata.forgotten), _IDS):
-        yield ForgottenLine(ids=tuple(metadata.forgotten[start : start + _IDS]))
-    for day, tokens in metadata.spending:
-        yield SpendingLine(day=day, tokens=tokens)
 
 
 async def whole_sessions(store: Store) -> AsyncGenerator[StoredSession]:
@@ -97,9 +79,9 @@ async def load(
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}.") from None
     with opened as file:
-        contents = await asyncio.to_thread(check, file, path.name)
-        head, gone = contents.head, set((await store.metadata()).forgotten)
-        here = contents.sessions & {record.id for record in await store.sessions()}
+        head, ids = await asyncio.to_thread(check, file, path.name)
+        gone = set((await store.metadata()).forgotten)
+        here = ids & {record.id for record in await store.sessions()}
         for whole in sessions_in(file, head.dim) if here or redaction.active else ():
             if whole.session.id in here:
                 await _check_same(store, whole.without(gone))
@@ -115,14 +97,14 @@ async def load(
             cards += sum(len(whole.derived.cards) for whole, _ in made)
             embedded += sum(count for _, count in made)
             if on_moved:
-                on_moved(brought, len(contents.sessions) - len(here))
-    await store.put([], forgotten=contents.forgotten, spending=contents.spending)
+                on_moved(brought, len(ids) - len(here))
+    await store.put([], forgotten=head.forgotten, spending=head.spending)
     return Loaded(
-        sessions=len(contents.sessions),
+        sessions=len(ids),
         brought=brought,
         cards=cards,
         embedded=embedded,
-        forgotten=len(set(contents.forgotten) - gone),
+        forgotten=len(set(head.forgotten) - gone),
     )
 
 
@@ -229,7 +211,9 @@ async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) ->
 
 
 async def _digest(store: Store) -> str:
-    sums = hashlib.sha256()
-    async for line in _body(store, vectors=True):
-        sums.update(line.text.encode())
+    metadata = await store.metadata()
+    known = [*metadata.forgotten], [[str(day), tokens] for day, tokens in metadata.spending]
+    sums = hashlib.sha256(json.dumps(known).encode())
+    async for whole in whole_sessions(store):
+        sums.update(SessionLine.of(whole, vectors=True).text.encode())
     return sums.hexdigest()

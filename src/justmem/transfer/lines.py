@@ -9,7 +9,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, BinaryIO, ClassVar, Self
 
@@ -48,6 +47,8 @@ class Head(Line):
     dim: _Count
     sessions: _Count
     cards: _Count
+    forgotten: tuple[str, ...] = ()  # ids of cards and marks of turns
+    spending: tuple[tuple[date, _Count], ...] = ()  # tokens by day
 
 
 class SessionLine(Line):
@@ -111,25 +112,12 @@ _OWN = {"session", "done", "card_vectors", "passage_vectors"}
 _DERIVED = SessionLine.model_fields.keys() - _OWN  # fields with the names of Derived
 
 
-class ForgottenLine(Line):
-    kind = "forgotten"
-    ids: tuple[str, ...]
-
-
-class SpendingLine(Line):
-    kind = "spending"
-    day: date
-    tokens: _Count
-
-
 class End(Line):
     kind = "end"
     sha256: str  # of all lines before
 
 
-_KINDS: dict[str, type[Line]] = {
-    line.kind: line for line in (Head, SessionLine, ForgottenLine, SpendingLine, End)
-}
+_KINDS: dict[str, type[Line]] = {line.kind: line for line in (Head, SessionLine, End)}
 
 
 def _packed(vectors: Vectors) -> str:
@@ -151,62 +139,47 @@ def _unpacked(packed: str, count: int, dim: int) -> Vectors:
 # ---------------------------------------------------------------- reading a file
 
 
-@dataclass
-class Contents:
-    """What a checked file holds, without its words."""
-
-    head: Head
-    sessions: set[str] = field(default_factory=set)
-    forgotten: list[str] = field(default_factory=list)
-    spending: list[tuple[date, int]] = field(default_factory=list)
-
-    def add(self, line: Line) -> None:
-        match line:
-            case SessionLine():
-                if line.session.id in self.sessions:
-                    raise ValueError("this session occurs twice")
-                line.whole(self.head.dim)
-                self.sessions.add(line.session.id)
-            case ForgottenLine():
-                self.forgotten += line.ids
-            case SpendingLine():
-                self.spending.append((line.day, line.tokens))
-            case _:
-                raise ValueError(f"a second line {line.kind!r}")
-
-
-def check(file: BinaryIO, name: str) -> Contents:
-    """Reads all of it. InvalidFile, with the line, if it is not a complete export."""
-    sums, contents = hashlib.sha256(), None
-    for number, raw in enumerate(file, 1):
+def check(file: BinaryIO, name: str) -> tuple[Head, set[str]]:
+    """Reads all of it. Returns the head and the ids of the sessions. InvalidFile, with the line, if
+    it is not a complete export."""
+    first = file.readline()
+    head, ids, sums = _head(first, name), set[str](), hashlib.sha256(first)
+    for number, raw in enumerate(file, 2):
         try:
             line = _parsed(raw)
-            if contents is None:
-                if not isinstance(line, Head):
-                    break
-                contents = Contents(line)
-            elif not isinstance(line, End):
-                contents.add(line)
-            elif line.sha256 == sums.hexdigest() and not file.read(1):
-                return contents
-            else:
-                raise InvalidFile(
-                    f"{name} was changed after it was written: its checksum does not match. "
-                    f"{_AGAIN}"
-                )
-        except ValueError as error:
-            if contents is None:
+            if isinstance(line, End):
                 break
+            if not isinstance(line, SessionLine):
+                raise ValueError(f"a second line {line.kind!r}")
+            line.whole(head.dim)
+            if line.session.id in ids:
+                raise ValueError("this session occurs twice")
+        except ValueError as error:
             raise InvalidFile(
                 f"{name} is damaged at line {number} ({_reason(error)}). {_AGAIN}"
             ) from None
+        ids.add(line.session.id)
         sums.update(raw)
-    if contents is None:
+    else:
+        raise InvalidFile(f"{name} is cut short: its last line is missing. {_AGAIN}")
+    if line.sha256 != sums.hexdigest() or file.read(1):
         raise InvalidFile(
-            f"{name} is not an export that this JustMem can load. If it is an export of a newer "
-            "JustMem, upgrade. If it is from another program, use `justmem remember`."
+            f"{name} was changed after it was written: its checksum does not match. {_AGAIN}"
         )
-    raise InvalidFile(f"{name} is cut short: its last line is missing. {_AGAIN}")
+    return head, ids
+
+
+def _head(raw: bytes, name: str) -> Head:
+    try:
+        head = _parsed(raw)
+    except ValueError:
+        head = None
+    if isinstance(head, Head):
+        return head
+    raise InvalidFile(
+        f"{name} is not an export that this JustMem can load. If it is an export of a newer "
+        "JustMem, upgrade. If it is from another program, use `justmem remember`."
+    )
 
 
 def _parsed(raw: bytes) -> Line:
