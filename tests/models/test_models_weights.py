@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -79,16 +78,6 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
-    """A folder as the source of the model. pip takes a second for each download."""
-    folder = tmp_path / "source"
-    (folder / "tiny" / "data").mkdir(parents=True)
-    (folder / "tiny" / "data" / "model.onnx").write_bytes(MODEL)
-    (folder / "tiny" / "NOTICE").write_bytes(NOTICE)
-    return {"hub": str(folder)}
-
-
-@pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
@@ -118,6 +107,12 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         yield f"http://127.0.0.1:{server.server_address[1]}", folder
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def source(hub: tuple[str, Path]) -> Source:
+    """The hub as the source of the model. pip takes a second for each download."""
+    return {"hub": hub[0]}
 
 
 # ---------------------------------------------------------------- the manifest
@@ -291,43 +286,3 @@ def test_every_source_is_tried_and_named(index: Path, hub: tuple[str, Path], cac
         weights.ensure(model, folder=cache)
     (hub[1] / "NOTICE").rename(hub[1] / "tiny" / "NOTICE")
     assert (weights.ensure(model, folder=cache) / "model.onnx").read_bytes() == MODEL
-
-
-# ---------------------------------------------------------------- the user's mirror
-
-
-@pytest.mark.parametrize("kind", ["folder", "url"])
-def test_a_mirror_of_the_users_own_stands_in_for_a_source_that_is_gone(
-    source: Source, hub: tuple[str, Path], cache: Path, kind: str
-):
-    shutil.rmtree(source["hub"])
-    url, folder = hub
-    (folder / "tiny" / "data" / "model.onnx").rename(folder / "tiny" / "model.onnx")
-    mirror = url if kind == "url" else str(folder)
-    found = weights.ensure(a_model(source), folder=cache, mirror=mirror)
-    assert (found / "model.onnx").read_bytes() == MODEL
-    assert f"Taken from {mirror}/tiny" in (found / "MODEL.txt").read_text()
-
-
-@pytest.mark.parametrize("kind", ["folder", "url"])
-def test_a_mirror_with_other_bytes_is_not_believed(
-    source: Source, hub: tuple[str, Path], cache: Path, kind: str
-):
-    url, folder = hub
-    (folder / "tiny" / "model.onnx").write_bytes(MODEL[:-1] + b"?")
-    mirror = url if kind == "url" else str(folder)
-    found = weights.ensure(a_model(source), folder=cache, mirror=mirror)
-    assert (found / "model.onnx").read_bytes() == MODEL, "from its source"
-    shutil.rmtree(source["hub"])
-    (found / "model.onnx").unlink()
-    with pytest.raises(WeightsUnavailable, match="is expected; it was not installed"):
-        weights.ensure(a_model(source), folder=cache, mirror=mirror)
-
-
-@pytest.mark.parametrize("mirror", ["/nowhere", "http://me:hunter2@127.0.0.1:9", "http://["])
-def test_a_mirror_that_is_not_there_is_named(source: Source, cache: Path, mirror: str):
-    shutil.rmtree(source["hub"])
-    with pytest.raises(WeightsUnavailable) as caught:
-        weights.ensure(a_model(source), folder=cache, mirror=mirror)
-    assert "hunter2" not in str(caught.value)
-    assert f"from {mirror.replace('me:hunter2@', '')}/tiny: " in str(caught.value)

@@ -178,9 +178,8 @@ def models_pull(
 ) -> None:
     """Download weights and check their hashes."""
     found = settings()
-    home, mirror = found.models_folder, found.models_mirror
     folders = {
-        name: str(weights.ensure(name, folder=home, mirror=mirror, report=show_download))
+        name: str(weights.ensure(name, folder=found.models_folder, report=show_download))
         for name in names or _local(found)
     }
     show(folders, lambda _: "\n".join(f"{name} is in {path}" for name, path in folders.items()))

@@ -38,7 +38,7 @@ FILE = "justmem.toml"
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
 _OPENAI_KEY = "OPENAI_API_KEY"  # only OpenAI gets it
 KEY_SOURCES = ("key", "key_file")
-_PATHS = ("folder", "models_folder", "models_mirror", "key_file")
+_PATHS = ("folder", "models_folder", "key_file")
 
 Layers = list[tuple[str, dict[str, Any]]]  # where settings come from, and what they are there
 
@@ -113,7 +113,7 @@ def _read(file: Path) -> dict[str, Any]:
                 f"variable JUSTMEM_{name.upper()}."
             )
     for name in _PATHS:
-        if isinstance(table.get(name), str) and "://" not in table[name]:
+        if isinstance(table.get(name), str):
             table[name] = str(file.parent / as_path(table[name]))
     return table
 

@@ -155,7 +155,6 @@ def _weights(name: str, settings: Settings, report: Report | None) -> Callable[[
         weights.ensure,
         name,
         folder=settings.models_folder,
-        mirror=settings.models_mirror,
         offline=settings.offline,
         report=report,
     )

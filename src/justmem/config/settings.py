@@ -148,9 +148,6 @@ class Settings(BaseModel):
         default_factory=lambda: user_folder("cache", "models"),
         description="the folder with the weights of local models",
     )
-    models_mirror: str | None = Field(
-        None, min_length=1, description="a folder or URL with the same weights, tried first"
-    )
     offline: bool = Field(False, description="download no weights")
     concurrency: int = Field(4, ge=1, le=256, description="sessions remembered at the same time")
     redact: Annotated[Any, _named("redaction")] = Field(

