@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -30,6 +30,7 @@ from justmem.subjects.user_name import USER, read_names
 
 _NAMED = ("card", "turn", "session", "subject", "key")
 _ATTEMPTS = 3  # at expiry, while others forget the same
+_AT_ONCE = 500  # sessions that are read
 Found = dict[str, Any]  # the arguments of `Store.forget`
 
 
@@ -73,12 +74,13 @@ async def find(store: Store, language: Language, target: Target) -> tuple[str, F
         # The name is forgotten: a hash stands for it.
         found = await _about(store, language, subject, turns=turns is not False)
         return f"subject {digest(subject)}", found
-    if kind in ("period", "everything"):
+    if kind == "everything":
+        return kind, {"sessions": [r.id for r in await store.sessions()], "everything": True}
+    if kind == "period":
         first, last = as_day(target.since, "since"), as_day(target.until, "until")
-        days = first or date.min, last or date.max
-        ids = [r.id for r in await store.sessions() if days[0] <= r.at.date() <= days[1]]
-        name = f"period {first or ''}/{last or ''}" if kind == "period" else kind
-        return name, {"sessions": ids, "everything": target.everything}
+        ids = [record.id for record in await store.sessions()]
+        found = await _said_between(store, ids, first or date.min, last or date.max)
+        return f"period {first or ''}/{last or ''}", found
     if kind == "key":
         key = as_text(target.key, "key")
         if not await texts_of(store, [NOTE + key]):
@@ -124,6 +126,22 @@ async def _about(store: Store, language: Language, subject: str, *, turns: bool)
         "sessions": notes,
         "subjects": meant,
     }
+
+
+async def _said_between(store: Store, ids: Sequence[str], first: date, last: date) -> Found:
+    """The sessions that took place in these days, and the turns of other ones that were said
+    then."""
+    sessions: list[str] = []
+    turns: list[Place] = []
+    for start in range(0, len(ids), _AT_ONCE):
+        for id, session in (await texts_of(store, ids[start : start + _AT_ONCE])).items():
+            numbers = range(1, len(session.turns) + 1)
+            said = [n for n in numbers if first <= session.said_at(n).date() <= last]
+            if len(said) == len(numbers):
+                sessions.append(id)
+            else:
+                turns += [(id, n) for n in said if not session.turn(n).forgotten]
+    return {"sessions": sessions, "turns": turns}
 
 
 async def _once_about(store: Store, subject: str) -> list[Card]:
@@ -214,35 +232,51 @@ def digest(text: str) -> str:
 
 
 async def expiring(store: Store, retention: Retention, at: datetime) -> Preview:
-    """Sessions that are too old, and the words of others that have their cards."""
+    """Sessions that are too old, the turns that are too old of sessions that went on, and the words
+    of others that have their cards."""
     records = await store.sessions()
-    old = [record for record in records if retention.expired(record.at, at, record.until)]
+    ids = [record.id for record in records if retention.expired(record.at, at, record.until)]
+    last = retention.first_day(at) - timedelta(days=1) if retention.days else date.max
+    aged = await _said_between(store, ids, date.min, last)
+    turns = aged["turns"]
+    whole = set(aged["sessions"]).union(id for id in ids if id.startswith(NOTE))
+    old = [record for record in records if record.id in whole]
+    taken = whole.union(id for id, _ in turns)
     words = [
         record
         for record in records
-        if record not in old
+        if record.id not in taken
         and record.state.settled
         and record.tokens  # its words are still there
         and not record.is_note  # its words are the memory itself
         and retention.words_expired(record.at, at)
     ]
-    forgotten = Forgotten(
-        cards=sum(record.cards for record in old),
-        sessions=len(old),
-        turns=sum(record.turns for record in (*old, *words)),
+    what: Found = {
+        "sessions": [record.id for record in old],
+        "turns": turns,
+        "words": [record.id for record in words],
+    }
+    gone = Forgotten()
+    if any(what.values()):
+        gone = (await store.forget(**what, dry_run=True)).forgotten
+    return Preview(
+        forgotten=gone,
+        sessions=tuple(old),
+        turns=tuple(f"{id}#{number}" for id, number in turns),
+        words=tuple(words),
     )
-    return Preview(forgotten=forgotten, sessions=tuple(old), words=tuple(words))
 
 
 async def expire(store: Store, retention: Retention, at: datetime) -> Forgotten:
     """Forgets what is older than the retention allows."""
     for left in range(_ATTEMPTS - 1, -1, -1):
         found = await expiring(store, retention, at)
-        if not found.sessions and not found.words:
+        if not found.sessions and not found.turns and not found.words:
             break
         sessions, words = ([r.id for r in records] for records in (found.sessions, found.words))
+        turns = [place for id in found.turns if (place := quote_place(id))]
         try:
-            return (await store.forget(sessions=sessions, words=words)).forgotten
+            return (await store.forget(sessions=sessions, turns=turns, words=words)).forgotten
         except NotInMemory:  # some of it was forgotten or replaced meanwhile
             if not left:
                 raise

@@ -240,7 +240,7 @@ class StoredMemory:
         turns: bool | None = None,
         verify: bool = False,
     ) -> Forgotten:
-        """Forgets one card, one turn (`s12#3`), one session, the sessions of a period (both days
+        """Forgets one card, one turn (`s12#3`), one session, what was said in a period (both days
         included), a subject, a note by its `key`, or the whole space, on disk too. With a
         turn, its cards are forgotten too. With a subject, everything that `about` finds and the
         turns of its cards are forgotten, unless `turns` is False. With a card, its turns are

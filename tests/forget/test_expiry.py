@@ -44,6 +44,20 @@ async def test_sessions_past_their_days_go_with_words_and_cards(make: Make) -> N
     assert [entry.verb for entry in await memory.log()][-1] == "forget"
 
 
+async def test_a_session_that_went_on_keeps_what_was_said_later(make: Make) -> None:
+    memory = await make(retention=Retention(days=30, source_days=60))
+    await memory.append("I own a sled.", id="chat", at="2025-01-01")
+    await memory.append("I own a kite.", id="chat", at="2025-03-01")
+    for day, gone, left in (
+        ("2025-03-05", (1, 0, 1), ["said: I own a kite."]),
+        ("2025-03-06", (0, 0, 1), ["said: I own a kite."]),  # its words, after `source_days`
+        ("2025-05-01", (1, 1, 2), []),
+    ):
+        soon = await memory.expiring(at=day)
+        assert counts(await memory.expire(at=day)) == counts(soon.forgotten) == gone
+        assert [card.fact for card in await memory.cards()] == left
+
+
 async def test_what_is_too_old_is_not_recalled_even_before_it_is_swept(make: Make) -> None:
     every = await make(told(source=True))
     await every.remember_many(HISTORY)

@@ -165,6 +165,28 @@ async def test_a_period_is_the_sessions_of_its_days(
 
 
 @pytest.mark.parametrize(
+    ("days", "left"),
+    [
+        ({"since": "2025-02-01"}, ["I own a sled.", ""]),
+        ({"until": "2025-02-01"}, ["", "I own a kite."]),
+        ({"since": "2025-01-01", "until": "2025-03-01"}, None),
+    ],
+)
+async def test_a_period_takes_turns_out_of_a_session_that_went_on(
+    make: Make, days: dict[str, Any], left: list[str] | None
+) -> None:
+    memory = await make()
+    await memory.append("I own a sled.", id="chat", at="2025-01-01")
+    await memory.append("I own a kite.", id="chat", at="2025-03-01")
+    preview = await memory.preview_forget(**days)
+    assert counts(await memory.forget(**days)) == counts(preview.forgotten)
+    assert ([record.id for record in await memory.sessions()] == ["chat"]) is (left is not None)
+    if left:
+        assert await said(memory, "chat") == left
+        assert await facts(memory) == {f"said: {text}" for text in left if text}
+
+
+@pytest.mark.parametrize(
     "what",
     [
         {},

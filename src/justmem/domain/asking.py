@@ -30,12 +30,12 @@ _CENTURY = 36_525  # days
 
 
 class Retention(Value):
-    """How many days sessions and words are kept, counted from the day of the session. None means
-    always. `source_days` is for the words: the cards stay. With 0, the words are removed as soon as
-    the cards are made."""
+    """How many days turns and their cards are kept, counted from the day they were said. None means
+    always. `source_days` is for the words: the cards stay. It counts from the day of the session.
+    With 0, the words are removed as soon as the cards are made."""
 
     days: int | None = Field(
-        None, ge=1, le=_CENTURY, description="days that sessions and their cards are kept"
+        None, ge=1, le=_CENTURY, description="days that turns and their cards are kept"
     )
     source_days: int | None = Field(
         None,
