@@ -95,6 +95,9 @@ async def test_a_note_expires(make: Make) -> None:
     assert (await memory.recall("What is the door code?", at="2024-06-01")).cards
     assert not (await memory.recall("What is the door code?", at="2024-06-03")).cards
     assert (await memory.note_at("door")).until == datetime(2024, 6, 2)
+    for as_of, valid in (("2024-06-01", True), ("2024-06-02", False), ("2024-04-30", False)):
+        evidence = await memory.recall("The door code?", at="2024-07-01", as_of=as_of)
+        assert bool(evidence.cards) == valid
     await memory.expire(at="2024-06-03")
     assert await memory.cards() == []
 

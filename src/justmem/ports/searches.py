@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Literal
 
 import numpy as np
@@ -71,7 +71,9 @@ class Filter:
         """The same filter for a question asked at that time. Nothing before `first` is kept."""
         as_of = min(self.as_of, now.date())
         since, until = max(self.since, first), min(self.until, as_of)
-        return replace(self, since=since, until=until, as_of=as_of, now=now.replace(tzinfo=None))
+        # With `as_of`, a note counts if it was valid at the end of that day.
+        now = min(now.replace(tzinfo=None), datetime.combine(as_of, time.max))
+        return replace(self, since=since, until=until, as_of=as_of, now=now)
 
     def holds(self, session_id: str, said_at: datetime, expires: datetime | None = None) -> bool:
         """Whether what was said in that session at that time may be read."""
