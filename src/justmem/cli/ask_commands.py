@@ -21,7 +21,6 @@ from justmem.cli.terminal import JSON, amount, line, plain, say, show, show_down
 from justmem.config import KEY_SOURCES, Settings
 from justmem.config.opening import open_memory
 from justmem.domain import Answer, Evidence, SpacesEvidence
-from justmem.spaces import Spaces
 
 
 def _parsed_plan(text: str) -> dict[str, Any]:
@@ -102,6 +101,8 @@ def recall(
 async def _recall_spaces(
     settings: Settings, question: str, also: list[str], asked: dict[str, Any]
 ) -> SpacesEvidence:
+    from justmem.spaces import Spaces
+
     async with Spaces(settings) as spaces:
         return await spaces.recall(question, [settings.space, *also], **asked)
 

@@ -16,7 +16,6 @@ from justmem.cli.options import a_time, argument, flag, now, option
 from justmem.cli.terminal import JSON, amount, plain, say, show_list
 from justmem.cli.terminal import show as show_value
 from justmem.domain import KINDS, STATUSES, Checked, Health, Note
-from justmem.edits.change_log import check as check_log
 from justmem.errors import NotInMemory
 
 if TYPE_CHECKING:
@@ -156,6 +155,8 @@ def check(
 
     Exits with 4 if something is damaged, or if an entry of the log was changed or removed.
     """
+
+    from justmem.edits.change_log import check as check_log
 
     async def work(store: Store) -> tuple[Health, Checked]:
         return await store.check(), await check_log(store, last)

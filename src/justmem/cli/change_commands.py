@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,7 +15,9 @@ from justmem.cli.options import a_time, argument, flag, now, option
 from justmem.cli.terminal import amount, plain, show
 from justmem.domain import KINDS, STATUSES, Card, Certificate, Forgotten, Preview
 from justmem.errors import InvalidSetting
-from justmem.memory import AsyncMemory
+
+if TYPE_CHECKING:
+    from justmem.memory import AsyncMemory
 
 _SHOWN = 20  # cards, sessions and turns of a preview
 _KINDS = ", ".join(kind for kind in KINDS if kind != "note")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
@@ -16,11 +16,12 @@ from justmem.cli.terminal import amount, plain, show, show_download
 from justmem.config import Settings, providers
 from justmem.config.opening import keyring
 from justmem.errors import InvalidSetting, JustMemError, StoreError, WeightsUnavailable
-from justmem.integrations import hooks
 from justmem.models import weights
-from justmem.ports import Prompt
 from justmem.runtime import private_files
 from justmem.runtime.addresses import shown_url
+
+if TYPE_CHECKING:
+    from justmem.ports import Prompt
 
 State = Literal["ok", "note", "wrong"]
 _MARKS = {"ok": "✓", "note": "·", "wrong": "✗"}
@@ -53,6 +54,8 @@ def _line(check: Check) -> str:
 
 
 def _checks(settings: Settings, *, online: bool) -> Iterator[Check]:
+    from justmem.integrations import hooks
+
     source = f"settings from {settings.file}" if settings.file else "no justmem.toml: the defaults"
     yield Check("ok", f"{source}; profile {settings.profile}")
     if settings.store is None:
@@ -129,16 +132,19 @@ def _model(spec: Any, settings: Settings, *, online: bool) -> Check:
     try:
         model = providers.build_model(spec, settings)
         if model is not None and online:
-            asyncio.run(model.complete(_PING))
+            asyncio.run(model.complete(_ping()))
             return Check("ok", f"{name} answers")
     except JustMemError as error:
         return Check("wrong", f"{name} cannot be used", str(error))
     return Check("note", f"{name} is set, not tried", "run justmem doctor without --offline")
 
 
-_OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
-_SCHEMA = {**_OK, "required": ["ok"], "additionalProperties": False}
-_PING = Prompt("plan", 'Reply with {"ok": true}.', "ping", schema=_SCHEMA, max_tokens=20)
+def _ping() -> Prompt:
+    from justmem.ports import Prompt
+
+    ok = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    schema = {**ok, "required": ["ok"], "additionalProperties": False}
+    return Prompt("plan", 'Reply with {"ok": true}.', "ping", schema=schema, max_tokens=20)
 
 
 def _embedder(settings: Settings) -> Check:

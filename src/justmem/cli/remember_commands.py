@@ -7,20 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from justmem import transcripts
 from justmem.cli import render
 from justmem.cli.context import Exit, with_memory
 from justmem.cli.options import LABELS, a_time, argument, labels_of, now, option
 from justmem.cli.terminal import JSON, amount, console, say, show
 from justmem.domain import Remembered, Session, SessionState
 from justmem.errors import InvalidFile
-from justmem.memory import AsyncMemory
 from justmem.runtime.validation import as_path
+
+if TYPE_CHECKING:
+    from justmem.memory import AsyncMemory
+    from justmem.transcripts import Reading
 
 
 def add(
@@ -129,7 +131,9 @@ def note(
 # ---------------------------------------------------------------- reading and reporting
 
 
-def _read(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> transcripts.Reading:
+def _read(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> Reading:
+    from justmem import transcripts
+
     if name == "-":
         data = sys.stdin.buffer.read()
         return transcripts.read_bytes(data, name="standard input", at=at, zone=zone)

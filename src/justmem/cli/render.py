@@ -8,12 +8,13 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from justmem import domain
 from justmem.cli.terminal import amount, line, plain, words
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
+
+    from justmem import domain
 
 _LONGEST_QUOTE = 300
 _MANY = 25  # sessions
@@ -171,8 +172,10 @@ def card(value: domain.Card, source: domain.Source) -> Shown:
 
 
 def session(value: domain.Session) -> Shown:
+    from justmem.domain import Source
+
     turns = tuple(enumerate(value.turns, 1))
-    return _source(domain.Source(session_id=value.id, at=value.at, turns=turns, whole=True))
+    return _source(Source(session_id=value.id, at=value.at, turns=turns, whole=True))
 
 
 def _source(source: domain.Source) -> Shown:

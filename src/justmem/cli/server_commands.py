@@ -17,9 +17,6 @@ from justmem.cli.options import GROUP, argument, flag, now, option
 from justmem.cli.terminal import amount, say, show, show_download, show_list
 from justmem.config.opening import build_parts, open_memory
 from justmem.errors import InvalidSetting, JustMemError
-from justmem.integrations import hooks
-from justmem.integrations.safe import SafeMemory, too_slow
-from justmem.memory import AsyncMemory
 from justmem.runtime import private_files
 from justmem.runtime.addresses import is_loopback
 from justmem.runtime.process import need
@@ -27,6 +24,8 @@ from justmem.runtime.validation import as_choice
 from justmem.server.access_keys import RIGHTS, Keys
 
 if TYPE_CHECKING:
+    from justmem.integrations import hooks
+    from justmem.integrations.safe import SafeMemory
     from justmem.parts import Parts
     from justmem.store.postgres import Job, PostgresStorage
 
@@ -185,6 +184,8 @@ def _run_hook(
     work: Callable[[hooks.Event, SafeMemory], Awaitable[None]],
 ) -> None:
     """Reports every error without raising it, so that the assistant goes on."""
+    from justmem.integrations import hooks
+    from justmem.integrations.safe import SafeMemory, too_slow
 
     async def run(event: hooks.Event) -> None:
         own = settings_of(f"hook:{event.client}")
@@ -266,6 +267,8 @@ async def _work(place: PostgresStorage, parts: Parts, *, once: bool, pause: floa
 
 async def _made(place: PostgresStorage, parts: Parts, job: Job) -> bool:
     """Whether it was done. An error in one session does not stop the others."""
+    from justmem.memory import AsyncMemory
+
     try:
         store = await place.open(job.space, create=False)
         result = await AsyncMemory(store, parts).finish(job.session)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from justmem import transfer
 from justmem.cli.context import ACTOR, postgres_storage, settings, with_memory
@@ -15,13 +15,15 @@ from justmem.cli.options import argument, flag, now, option
 from justmem.cli.terminal import amount, say, show, show_list
 from justmem.config.opening import keyring
 from justmem.errors import InvalidFile, InvalidSetting, NoSuchSpace
-from justmem.memory import AsyncMemory
 from justmem.ports import Author
 from justmem.runtime import private_files
 from justmem.runtime.validation import as_path
 from justmem.store.engine import Storage, storage
 from justmem.store.files import Keyring
 from justmem.store.sqlite import rekey as rekey_file
+
+if TYPE_CHECKING:
+    from justmem.memory import AsyncMemory
 
 
 def export(
