@@ -1,23 +1,61 @@
 """The layout that LoCoMo and REALTALK share: `session_1`, `session_2`, ... with turns between two
-people, and evidence by the ids of turns."""
+people, and questions with evidence by the ids of turns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem.errors import InvalidFile
-from justmem_eval.benchmarks.types import TurnKey
+from justmem_eval.benchmarks import files
+from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question, TurnKey
 
 Item = Mapping[str, Any]
 Places = dict[tuple[int, int], TurnKey]  # the two numbers of an id -> the turn
+Talk = tuple[str, list[Session], Places, Iterable[Item]]  # name, sessions, places, questions
+ADVERSARIAL = "adversarial"
 
 _SESSION = re.compile(r"session_(\d+)")
 _ID = r"D\s*:?\s*0*(\d+)\s*[:;]\s*0*(\d+)"
 _EVIDENCE = re.compile(rf"{_ID}(?:\s*-\s*{_ID})?")
+
+
+def benchmark(
+    name: str,
+    talks: Iterable[Talk],
+    categories: Mapping[int, str],
+    paths: Iterable[Path],
+    corrections: Mapping[tuple[str, str], str] = {},
+) -> Benchmark:
+    """`corrections`: (question, official answer) -> corrected answer. Questions carry no time:
+    they are asked when the last session has taken place."""
+    histories: dict[str, History] = {}
+    cases: list[Case] = []
+    notes: list[str] = []
+    for talk, sessions, places, asked in talks:
+        histories[talk] = History(talk, sessions)
+        for number, item in enumerate(asked):
+            id, text = f"{talk}/{number}", str(item["question"])
+            turns = evidence(item.get("evidence") or [], places, id, notes)
+            category = categories.get(int(item["category"]), str(item["category"]))
+            abstain = category == ADVERSARIAL
+            if not turns and not abstain:
+                notes.append(f"{id}: no evidence, left out of recall")
+            answer = "" if abstain else str(item.get("answer", ""))
+            corrected = corrections.get((text, answer), "")
+            gold = Gold(
+                answer=answer,
+                category=category,
+                turns=turns,
+                abstain=abstain,
+                corrected="" if corrected == answer else corrected,
+            )
+            cases.append(Case(Question(id=id, text=text, at=sessions[-1].at), gold, talk))
+    return Benchmark(name, cases, histories.__getitem__, notes, files.digests(*paths))
 
 
 def sessions_of(

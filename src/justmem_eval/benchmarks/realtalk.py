@@ -17,8 +17,8 @@ from pathlib import Path
 from justmem.domain import Session
 from justmem.errors import InvalidFile
 from justmem_eval.benchmarks import dialogues, files
-from justmem_eval.benchmarks.dialogues import Item, Places
-from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
+from justmem_eval.benchmarks.dialogues import Item, Places, Talk
+from justmem_eval.benchmarks.types import Benchmark
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "commonsense"}
 
@@ -28,26 +28,15 @@ _TIME = "%d.%m.%Y, %H:%M:%S"
 
 def load(data: Path) -> Benchmark:
     paths = _paths(data)
-    histories: dict[str, History] = {}
-    cases: list[Case] = []
-    notes: list[str] = []
-    for path in paths:
-        item = files.read_json(path)
-        if not isinstance(item, dict) or "qa" not in item or "session_1" not in item:
-            raise InvalidFile(f"{path} is not a chat of REALTALK: it has no qa or no session_1.")
-        name = "-".join(path.stem.split("_")[:2]).lower()
-        sessions, places = _sessions(item, str(path))
-        histories[name] = History(name, sessions)
-        for number, asked in enumerate(item["qa"]):
-            id = f"{name}/{number}"
-            turns = dialogues.evidence(asked.get("evidence") or [], places, id, notes)
-            if not turns:
-                notes.append(f"{id}: no evidence, left out of recall")
-            category = CATEGORIES.get(asked["category"], str(asked["category"]))
-            gold = Gold(answer=str(asked["answer"]), category=category, turns=turns)
-            question = Question(id=id, text=str(asked["question"]), at=sessions[-1].at)
-            cases.append(Case(question, gold, name))
-    return Benchmark("realtalk", cases, histories.__getitem__, notes, files.digests(*paths))
+    return dialogues.benchmark("realtalk", map(_talk, paths), CATEGORIES, paths)
+
+
+def _talk(path: Path) -> Talk:
+    item = files.read_json(path)
+    if not isinstance(item, dict) or "qa" not in item or "session_1" not in item:
+        raise InvalidFile(f"{path} is not a chat of REALTALK: it has no qa or no session_1.")
+    name = "-".join(path.stem.split("_")[:2]).lower()
+    return name, *_sessions(item, str(path)), item["qa"]
 
 
 def _paths(data: Path) -> list[Path]:
