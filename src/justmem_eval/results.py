@@ -14,7 +14,7 @@ from justmem_eval import metrics
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Figures, Flips, flips, mean, over_runs, percent
-from justmem_eval.records import CORRECTED, Built, Files, Record
+from justmem_eval.records import CORRECTED, Files, Record
 from justmem_eval.systems.alignment import Alignment
 
 Verdicts = Mapping[str, float]  # 1 for right, 0 for wrong; BEAM's scores lie between
@@ -102,7 +102,7 @@ def measured(folder: Path, benchmark: Benchmark) -> Measured:
         run=run,
         questions=len(cases),
         missing=len(missing),
-        figures=figures | _costs(stages) | _processes(files) | _memory(built),
+        figures=figures | _costs(stages) | _sizes(files),
         failures=tuple(failed),
         notes=(*benchmark.notes, *(f"{count} questions: {note}" for note, count in happened)),
     )
@@ -194,29 +194,27 @@ def _costs(stages: Mapping[str, Sequence[Record]]) -> Figures:
     return found
 
 
-def _processes(files: Files) -> Figures:
-    """What a system in a process of its own took."""
+def _sizes(files: Files) -> Figures:
+    """What was built and read, and what a system in a process of its own took."""
     built, asked = files.memory.items(), files.evidence.items()
-    found = {"tokens.evidence": mean(e.evidence_tokens for e in asked if not e.error)}
-    used = [item.usage for item in (*built, *asked) if item.usage]
-    if used:
+    made = [b for b in built if not b.error or b.sessions]
+    sessions, cards = sum(b.sessions for b in made), sum(b.cards for b in made)
+    tokens = sum(b.card_tokens for b in made)
+    found = {
+        "memory.sessions": Figure(value=sessions, n=len(made)),
+        "memory.cards": Figure(value=cards, n=len(made)),
+        "memory.cards_per_session": Figure(
+            value=cards / sessions if sessions else None, n=sessions
+        ),
+        "memory.card_tokens": Figure(value=tokens / cards if cards else None, n=cards),
+        "tokens.evidence": mean(e.evidence_tokens for e in asked if not e.error),
+    }
+    if used := [item.usage for item in (*built, *asked) if item.usage]:
         found["process.build_cpu_s"] = mean(b.usage.cpu for b in built if b.usage)
         found["process.ask_cpu_ms"] = mean((e.usage.cpu for e in asked if e.usage), 1000.0)
         found["process.peak_mb"] = Figure(value=max(u.peak_mb for u in used), n=len(used))
         found["process.disk_kb"] = mean(b.disk_kb for b in built)
     return found
-
-
-def _memory(built: Sequence[Built]) -> Figures:
-    sessions, cards = sum(b.sessions for b in built), sum(b.cards for b in built)
-    tokens = sum(b.card_tokens for b in built)
-    each = cards / sessions if sessions else None
-    return {
-        "memory.sessions": Figure(value=sessions, n=len(built)),
-        "memory.cards": Figure(value=cards, n=len(built)),
-        "memory.cards_per_session": Figure(value=each, n=sessions),
-        "memory.card_tokens": Figure(value=tokens / cards if cards else None, n=cards),
-    }
 
 
 def compare(a: Path, b: Path) -> Flips:

@@ -114,36 +114,29 @@ class _Run:
         return self.given.benchmark
 
     async def __call__(self) -> None:
-        await self._build()
-        await self._retrieve()
+        memory, evidence = self.files.memory, self.files.evidence
+        await self._each("memory", self.benchmark.histories, memory, self._build)
+        lost = {
+            case.question.id: f"no memory: {memory[case.history].error}"
+            for case in self.benchmark.cases
+            if memory[case.history].error
+        }
+        await self._each_opened("evidence", self.system.opened, evidence, _retrieve, lost)
+        lost = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
         for number in range(1, self.given.runs + 1):
-            await self._answer(number)
+            await self._answer(number, lost)
             if self.judges:
                 await self._judge(number)
         for judge in self.judges:
             await self._plant(judge)
 
-    async def _build(self) -> None:
-        async def one(id: str) -> Built:
-            return await self.system.build(self.benchmark.history(id))
+    async def _build(self, id: str) -> Built:
+        return await self.system.build(self.benchmark.history(id))
 
-        await self._each("memory", self.benchmark.histories, self.files.memory, one)
-
-    async def _retrieve(self) -> None:
-        async def one(retrieve: Retrieve, case: Case) -> Retrieved:
-            return await retrieve(case.question)
-
-        lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
-        lost = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
-        await self._each_opened("evidence", self.system.opened, self.files.evidence, one, lost)
-
-    async def _answer(self, number: int) -> None:
-        evidence = self.files.evidence
-
+    async def _answer(self, number: int, lost: Mapping[str, str]) -> None:
         async def one(answer: Answer, case: Case) -> Predicted:
-            return await answer(case.question, evidence[case.question.id])
+            return await answer(case.question, self.files.evidence[case.question.id])
 
-        lost = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
         answering = self.system.answering if isinstance(self.system, JustMem) else self._reading
         open, predictions = partial(answering, sample=number), self.files.predictions(number)
         await self._each_opened(f"answers {number}", open, predictions, one, lost)
@@ -244,6 +237,10 @@ class _Run:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _retrieve(retrieve: Retrieve, case: Case) -> Retrieved:
+    return await retrieve(case.question)
 
 
 async def _verdict(

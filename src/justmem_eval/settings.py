@@ -23,7 +23,7 @@ from justmem_eval.benchmarks import Benchmark
 from justmem_eval.records import Files, write_json
 
 Origin = Literal["recorded", "rules", "model"]
-EMBEDDER, DIMENSIONS = "text-embedding-3-small", 1536  # of peers that buy their vectors
+EMBEDDER = "text-embedding-3-small", 1536  # of peers that buy their vectors
 OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
 BATCH = "batch:"  # begins the name of a model behind a batch API
 _BATCH_PARALLEL = 500  # with a batch model: all of them wait for the same batch
@@ -72,8 +72,8 @@ class PeerSettings:
 
     python: str = ""  # of its environment
     adapter: Path | None = None
-    embedder: str = EMBEDDER
-    dimensions: int = DIMENSIONS
+    embedder: str = EMBEDDER[0]
+    dimensions: int = EMBEDDER[1]
     patience: float = 1800.0  # seconds in which it gives no sign of life
 
 

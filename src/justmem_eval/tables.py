@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-
-from pydantic import Field
 
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
@@ -142,8 +139,8 @@ class Pair(Value):
     """A comparison that the paper tests: the flips from one line to another."""
 
     benchmark: str
-    before: int = Field(alias="from")  # places among the benchmark's lines
-    after: int = Field(alias="to")
+    before: int  # places among the benchmark's lines
+    after: int
     p: float
     gained: int | None = None
     lost: int | None = None
@@ -167,28 +164,26 @@ def table(name: str) -> Table:
     if name not in NAMES:
         raise InvalidSetting(f"The paper has no table {name!r}. Its tables are {NUMBERED}.")
     entry = _REFERENCE[name]
-    lines = [
-        _line(benchmark, {**row, **row.get(benchmark, {})}, entry.get("category"))
+    rows = [
+        (benchmark, {**row, **row.get(benchmark, {})})
         for benchmark in entry["benchmarks"]
         for row in entry["rows"]
     ]
-    first = {"benchmark": entry["benchmarks"][0]}
-    return Table(
-        title=f"Table {NAMES.index(name) + 1}: {entry['title']}",
-        lines=tuple(lines),
-        pairs=tuple(Pair.model_validate({**first, **pair}) for pair in entry.get("p", ())),
+    lines = tuple(
+        Line(
+            title=row["title"],
+            benchmark=benchmark,
+            system=row.get("system", "justmem"),
+            switches=row.get("set", ()),
+            category=entry.get("category"),
+            paper={column: row[column] for column in COLUMNS if column in row},
+        )
+        for benchmark, row in rows
     )
-
-
-def _line(benchmark: str, row: Mapping[str, Any], category: str | None = None) -> Line:
-    return Line(
-        title=row["title"],
-        benchmark=benchmark,
-        system=row.get("system", "justmem"),
-        switches=tuple(row.get("set", ())),
-        category=category,
-        paper={column: float(row[column]) for column in COLUMNS if column in row},
-    )
+    title = f"Table {NAMES.index(name) + 1}: {entry['title']}"
+    first = entry["benchmarks"][0]
+    pairs = tuple(Pair.model_validate({"benchmark": first, **p}) for p in entry.get("p", ()))
+    return Table(title=title, lines=lines, pairs=pairs)
 
 
 def ours(found: Measured, column: str) -> str:
@@ -222,30 +217,28 @@ def grid(table: Table, found: Mapping[str, Measured]) -> Grid:
 
 
 def tested(table: Table, folders: Mapping[str, Path]) -> Grid:
-    """Each line against the line of JustMem's default, and the comparisons that the paper tests,
-    where we have both runs (by slug)."""
+    """The comparisons that the paper tests, and each line against JustMem's default, where we
+    have both runs (by slug)."""
     made = []
-    wanted = {(pair.benchmark, pair.before, pair.after): pair for pair in table.pairs}
     for benchmark in dict.fromkeys(line.benchmark for line in table.lines):
         lines = [line for line in table.lines if line.benchmark == benchmark]
-        default = [n for n, line in enumerate(lines) if line.is_default]
-        pairs = [(n, default[-1]) for n in range(len(lines)) if default and n != default[-1]]
-        own = [(before, after) for name, before, after in wanted if name == benchmark]
-        for before, after in dict.fromkeys([*own, *pairs]):
-            slugs = lines[before].slug, lines[after].slug
-            if not set(slugs) <= set(folders):
+        papers = {(p.before, p.after): p for p in table.pairs if p.benchmark == benchmark}
+        default = [n for n, line in enumerate(lines) if line.is_default][-1:]
+        others = [(n, last) for last in default for n in range(len(lines)) if n != last]
+        for places in dict.fromkeys([*papers, *others]):
+            before, after = (lines[place] for place in places)
+            if before.slug not in folders or after.slug not in folders:
                 continue
-            flips = compare(folders[slugs[0]], folders[slugs[1]])
-            pair = wanted.get((benchmark, before, after))
-            known = pair is not None and pair.gained is not None
+            flips, paper = compare(folders[before.slug], folders[after.slug]), papers.get(places)
+            known = paper is not None and paper.gained is not None
             made.append(
                 [
                     TITLES[benchmark],
-                    f"{lines[before].title} → {lines[after].title}",
+                    f"{before.title} → {after.title}",
                     f"{len(flips.gained)} / {len(flips.lost)}",
-                    f"{pair.gained} / {pair.lost}" if pair and known else "-",
+                    f"{paper.gained} / {paper.lost}" if paper and known else "-",
                     f"{flips.p:.3g}",
-                    f"{pair.p:.3g}" if pair else "-",
+                    f"{paper.p:.3g}" if paper else "-",
                 ]
             )
     title = "Flips, wrong to right / right to wrong"

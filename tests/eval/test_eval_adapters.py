@@ -203,8 +203,8 @@ def test_peer_check_passes_a_good_adapter() -> None:
 
 @pytest.mark.usefixtures("fakes")
 def test_peer_check_prints_calls_and_tokens(playing: Served) -> None:
-    dimensions = ["--peer-dimensions", str(DIMENSIONS)]
-    result = peer_check("memos", "--model", f"openai:m@{playing.url}", *dimensions)
+    embedder = ["--peer-embedder", "hash", str(DIMENSIONS)]
+    result = peer_check("memos", "--model", f"openai:m@{playing.url}", *embedder)
     assert re.search(
         r"construction: 3 calls, [\d,]+ tokens.*; 3 requests for vectors", result.output
     )

@@ -18,18 +18,18 @@ from justmem_eval.benchmarks import recorded
 from justmem_eval.cli.shared import (
     Cache,
     Data,
-    PeerDimensions,
     PeerEmbedder,
     Published,
     Pythons,
     Switch,
     by_peer,
     measure,
+    named,
     show,
 )
 from justmem_eval.models import cache_folder
 from justmem_eval.records import Files
-from justmem_eval.settings import DIMENSIONS, EMBEDDER, PeerSettings, Settings, parse
+from justmem_eval.settings import EMBEDDER, Settings, parse
 from justmem_eval.systems.justmem import build_embedder
 from justmem_eval.systems.peer import NAMES
 from justmem_eval.tables import Grid
@@ -45,14 +45,13 @@ def peer_check(
         str, typer.Option(help="openai:NAME or openai:NAME@URL. Default: a scripted one.")
     ] = "",
     peer_embedder: PeerEmbedder = EMBEDDER,
-    peer_dimensions: PeerDimensions = DIMENSIONS,
 ) -> None:
     """Three sessions in, the process killed, a new one asked: evidence, sources, calls, tokens."""
-    own = Path(adapter) if adapter.endswith(".py") else None
     folder = Path(mkdtemp(prefix="justmem-peer-check-"))
-    peer = PeerSettings(python, own, peer_embedder, peer_dimensions, _PATIENCE)
+    name, peer = named(adapter, python, peer_embedder)
     embedder = build_embedder(parse([]), cache_folder())
-    found = checks.check(own.stem if own else adapter, model, peer, folder, embedder)
+    peer = replace(peer, patience=_PATIENCE)
+    found = checks.check(name, model, peer, folder, embedder)
     typer.echo(checks.shown(found))
     if checks.problems(found):
         typer.echo(f"The adapter's log: {folder / 'peer.log'}")

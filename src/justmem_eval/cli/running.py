@@ -15,13 +15,13 @@ from justmem_eval.cli.shared import (
     Cache,
     Data,
     Limit,
-    PeerDimensions,
     PeerEmbedder,
     Published,
     Pythons,
     Switch,
     by_peer,
     measure,
+    named,
     show,
     show_run,
 )
@@ -29,11 +29,9 @@ from justmem_eval.estimate import estimate
 from justmem_eval.records import Files
 from justmem_eval.results import by_words
 from justmem_eval.settings import (
-    DIMENSIONS,
     EMBEDDER,
     OWN,
     Origin,
-    PeerSettings,
     Settings,
     benchmark_of,
     code_digest,
@@ -62,7 +60,8 @@ def run(
     ] = None,
     benchmark: Annotated[str, typer.Option(help=", ".join(TITLES))] = "locomo",
     system: Annotated[
-        str, typer.Option(help="justmem, none, fulltext, naive_rag or a peer.")
+        str,
+        typer.Option(help="justmem, none, fulltext, naive_rag, a peer, or an adapter's path."),
     ] = "justmem",
     model: Model = "rules",
     judge: JudgeModel = "",
@@ -75,19 +74,18 @@ def run(
     cap: CapOption = None,
     price: Price = FREE,
     python: Annotated[str, typer.Option(help="Python of a peer's environment.")] = "",
-    adapter: Annotated[Path | None, typer.Option(help="An adapter of your own.")] = None,
     peer_embedder: PeerEmbedder = EMBEDDER,
-    peer_dimensions: PeerDimensions = DIMENSIONS,
     yes: Yes = False,
     figures_file: Published = None,
     cache: Cache = None,
 ) -> None:
     """One system on one benchmark: build and retrieve once, then answer and judge. Without a
     model: recall, tokens, and what the answers by rules cite."""
+    name, peer = named(system, python, peer_embedder)
     given = Settings(
         benchmark=select(benchmark, data, limit=limit),
         data=data,
-        system=system,
+        system=name,
         model=model,
         judge=judge or model,
         cards=cards,
@@ -97,7 +95,7 @@ def run(
         parallel=parallel,
         limit=limit,
         cap=cap,
-        peer=PeerSettings(python, adapter, peer_embedder, peer_dimensions),
+        peer=peer,
     )
     _agree([given], price, yes)
     with TemporaryDirectory(prefix="justmem-eval-") as folder:
@@ -156,7 +154,6 @@ def table(
     benchmark: Annotated[list[str] | None, typer.Option(help="Only these.")] = None,
     python: Pythons = None,
     peer_embedder: PeerEmbedder = EMBEDDER,
-    peer_dimensions: PeerDimensions = DIMENSIONS,
     switch: Switch = None,
     number: Runs = 5,
     parallel: Parallel = 4,
@@ -189,7 +186,7 @@ def table(
             limit=limit,
             category=line.category,
             cap=cap,
-            peer=PeerSettings(pythons.get(line.system, ""), None, peer_embedder, peer_dimensions),
+            peer=named(line.system, pythons.get(line.system, ""), peer_embedder)[1],
         )
     _agree(list(given.values()), price, yes)
     ledger = to / "spent.txt"

@@ -16,7 +16,7 @@ from justmem.errors import InvalidSetting
 from justmem_eval import runs, tables
 from justmem_eval.models import CapReached, cache_folder
 from justmem_eval.results import Measured, measured
-from justmem_eval.settings import Settings
+from justmem_eval.settings import PeerSettings, Settings
 from justmem_eval.tables import Grid
 
 Data = Annotated[Path, typer.Option(help="The folder with the official files.")]
@@ -28,8 +28,10 @@ Published = Annotated[
 ]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors and replies.")]
 Pythons = Annotated[list[str] | None, typer.Option("--python", help="PEER=PYTHON, for each peer.")]
-PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
-PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
+PeerEmbedder = Annotated[
+    tuple[str, int],
+    typer.Option(help="A peer's embedder as its server knows it, and the length of its vectors."),
+]
 
 _WIDE = 220
 
@@ -74,6 +76,13 @@ def show_run(found: Measured) -> None:
         typer.echo(f"  note: {note}")
     for stage, id, reason in found.failures[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")
+
+
+def named(system: str, python: str, embedder: tuple[str, int]) -> tuple[str, PeerSettings]:
+    """A system by its name, or by the path of an adapter of one's own."""
+    adapter = Path(system) if system.endswith(".py") else None
+    peer = PeerSettings(python, adapter, *embedder)
+    return adapter.stem if adapter else system, peer
 
 
 def by_peer(given: list[str] | None) -> dict[str, str]:

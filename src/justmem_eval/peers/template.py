@@ -4,7 +4,7 @@
 
 before a long run:
 
-    justmem-eval run --system NAME --adapter my_adapter.py --python ENV/bin/python ...
+    justmem-eval run --system my_adapter.py --python ENV/bin/python --model openai:NAME ...
 
 The script runs in the system's own environment. `lines` is found there without being installed.
 What it prints goes to the log. An exception is reported with its text and costs the message that
