@@ -103,6 +103,23 @@ async def test_no_certificate_while_a_transaction_keeps_the_rows(
         assert "justmem sweep --rewrite" in said
 
 
+async def test_no_certificate_where_citus_distributes_the_tables(
+    memory: AsyncMemory, administrator: str
+) -> None:
+    """Citus is not installed here, so the test only writes its name into the list."""
+    with psycopg.connect(administrator, autocommit=True) as db:
+        db.execute(
+            "INSERT INTO pg_extension SELECT 1, 'citus', extowner, extnamespace, false, '1', "
+            "NULL, NULL FROM pg_extension WHERE extname = 'plpgsql'"
+        )
+        try:
+            with pytest.raises(StoreError, match=r"no certificate\. Citus does not report"):
+                await memory.forget(session="kite", verify=True)
+        finally:
+            db.execute("DELETE FROM pg_extension WHERE extname = 'citus'")
+    assert await memory.sessions() == []
+
+
 async def test_a_sweep_says_that_rows_are_kept_and_works_afterwards(
     memory: AsyncMemory, in_files: Callable[[], bool], database_url: str, administrator: str
 ) -> None:

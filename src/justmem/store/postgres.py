@@ -176,6 +176,7 @@ class PostgresStorage(Database):
 
 _TRIES, _PAUSE = 30, 0.2  # while someone's transaction still sees the deleted rows
 _LOCK_TIMEOUT = "20s"
+_DISTRIBUTED = "SELECT 1 FROM pg_extension WHERE extname = 'citus'"
 _SAMPLES = """
     SELECT coalesce(most_common_vals::text, '') || ' ' || coalesce(histogram_bounds::text, '')
         || ' ' || coalesce(most_common_elems::text, '') FROM pg_stats WHERE schemaname = 'justmem'
@@ -234,6 +235,9 @@ def _remains(database: Database, space: str, pieces: Collection[bytes]) -> Searc
     written anew, and the samples that its planner keeps. Its write-ahead log keeps old pages until
     it is recycled, and its backups as long as they are kept (see docs/forgetting.md)."""
     try:
+        with database.connection() as connection:
+            if connection.execute(_DISTRIBUTED).fetchone():
+                raise StoreError("Citus does not report what vacuum keeps on its workers.")
         _vacuum(database, rewrite=True)
     except StoreError as error:
         raise type(error)(
