@@ -105,7 +105,6 @@ class Found:
 class Snapshot:
     """What every question reads first. Reading it is cheap."""
 
-    last_at: datetime | None  # the time of the latest session
     cards: int
     tokens: int  # of all turns: what the full history would cost in a prompt
     main_subject: str | None  # of more than six cards in ten: the person whose memory this is

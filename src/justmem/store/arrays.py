@@ -29,6 +29,7 @@ _AT_ONCE = 4096  # rows that are joined at a time
 _SHIFT, _ROW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 Ints = NDArray[np.int64]
+Rows = NDArray[np.uint64]  # numbers of rows
 N = TypeVar("N", bound=np.generic)
 Flags = NDArray[np.bool_]  # one for each row
 
@@ -103,25 +104,23 @@ class Arrays:
             own = np.frombuffer(joined, "<u4").astype(np.uint64) << _SHIFT
             hashes.append(own | np.repeat(np.arange(start, end, dtype=np.uint64), sizes))
             start = end
-        self._terms = np.sort(np.concatenate(hashes), kind="stable")
+        self._terms = np.concatenate(hashes)
+        self._terms.sort()
 
     # ------------------------------------------------------------ terms
 
-    def _rows_with(self, wanted: Sequence[int]) -> list[Ints]:
+    def _rows_with(self, wanted: Sequence[int]) -> list[Rows]:
         """For each term, the rows that it occurs in."""
         lowest = np.array(wanted, np.uint64) << _SHIFT
         first = np.searchsorted(self._terms, lowest).tolist()
         end = np.searchsorted(self._terms, lowest | _ROW, "right").tolist()
-        return [
-            (self._terms[low:high] & _ROW).astype(np.int64)
-            for low, high in zip(first, end, strict=True)
-        ]
+        return [self._terms[low:high] & _ROW for low, high in zip(first, end, strict=True)]
 
     def with_any(self, places: Iterable[Place], stay: Flags | None = None) -> list[int]:
         """Keys of the rows of any of these turns, in order. Two turns may share a term by chance,
         so a few rows may be of others."""
         wanted = [terms.place(*place) for place in places]
-        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *self._rows_with(wanted)]))
+        rows = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._rows_with(wanted)]))
         found: list[int] = self._keys[rows if stay is None else rows[stay[rows]]].tolist()
         return found
 
@@ -129,7 +128,7 @@ class Arrays:
         """Keys of the rows that all these words occur in, in order."""
         if not words:
             return []
-        rows: Ints = reduce(np.intersect1d, self._rows_with([terms.term(word) for word in words]))
+        rows: Rows = reduce(np.intersect1d, self._rows_with([terms.term(word) for word in words]))
         found: list[int] = self._keys[rows].tolist()
         return found
 
@@ -171,7 +170,7 @@ class Arrays:
     def _weight(self, rows: int) -> float:
         return max(math.log((len(self._keys) - rows + 0.5) / (rows + 0.5)), _LEAST)
 
-    def _newest(self, common: Sequence[Ints], count: int, stay: Flags | None) -> list[Pair]:
+    def _newest(self, common: Sequence[Rows], count: int, stay: Flags | None) -> list[Pair]:
         """All words of the query are too common to rank by: the newest rows, with score 0."""
         if not common:
             return []

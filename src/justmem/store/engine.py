@@ -70,13 +70,16 @@ class Connection(ABC):
 
     def among(self, columns: str, table: str, column: str, values: Iterable[Any]) -> Iterator[Row]:
         """Rows with any of these values in the column. Any number of values."""
+        sql = f"SELECT {columns} FROM {table} WHERE space = ? AND {column}"
+        return self.rows_in(sql, [self.space], values)
+
+    def rows_in(self, sql: str, before: Sequence[Any], values: Iterable[Any]) -> Iterator[Row]:
+        """Rows with any of these values in the column that `sql` ends with. `before`: the values
+        that come earlier in it."""
         distinct = list(dict.fromkeys(values))
         for start in range(0, len(distinct), _AT_ONCE):
             some = distinct[start : start + _AT_ONCE]
-            tail = f"AND {column} IN ({', '.join('?' * len(some))})"
-            yield from self.rows(
-                f"SELECT {columns} FROM {table} WHERE space = ? {tail}", self.space, *some
-            )
+            yield from self.rows(f"{sql} IN ({', '.join('?' * len(some))})", *before, *some)
 
     def insert(
         self, table: str, columns: str, rows: Iterable[Sequence[Any]], tail: str = ""

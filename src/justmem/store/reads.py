@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from justmem.domain import (
+    NOTE,
     Card,
     Correction,
     Passage,
@@ -117,9 +117,7 @@ def overview(db: Connection) -> Overview:
 
 
 def look(db: Connection, waiting: int, known: Overview) -> Snapshot:
-    last = db.first("at", "sessions", "ORDER BY instant DESC, number DESC LIMIT 1")
     return Snapshot(
-        last_at=rows.time(last[0]) if last else None,
         cards=known.cards,
         tokens=known.tokens,
         main_subject=known.main_subject,
@@ -138,19 +136,21 @@ def metadata(db: Connection, size: int) -> SpaceMetadata:
     name, dim = embedder(db)
     days = db.select("day, tokens", "spending", "ORDER BY day")
     spending = [(date.fromisoformat(day), tokens) for day, tokens in days]
-    records = sessions(db)
-    ((card_tokens,),) = db.select("sum(card_tokens)", "sessions")
-    cards = sum(each.cards for each in records)
+    sums = ("turns", "cards", "quarantined", "tokens", "card_tokens")
+    (found,) = db.select(", ".join(f"sum({column})" for column in sums), "sessions")
+    turns, cards, quarantined, tokens, card_tokens = (int(total or 0) for total in found)
+    others = f"AND substr(id, 1, {len(NOTE)}) <> '{NOTE}' GROUP BY state ORDER BY state"
+    states = db.select("state, count(*)", "sessions", others)
     stats = Stats(
         space=db.space,
-        sessions=dict(Counter(each.state for each in records if not each.is_note)),
-        turns=sum(each.turns for each in records),
+        sessions={SessionState(state): count for state, count in states},
+        turns=turns,
         cards=cards,
         repeated=cards - len(db.select("DISTINCT subject, fact, event_date", "cards")),
-        quarantined=sum(each.quarantined for each in records),
+        quarantined=quarantined,
         kinds=dict(db.select("kind, count(*)", "cards", "GROUP BY kind ORDER BY kind")),
-        history_tokens=sum(each.tokens for each in records),
-        card_tokens=int(card_tokens or 0),
+        history_tokens=tokens,
+        card_tokens=card_tokens,
         bytes=size,
         embedder=name,
         spent_tokens=sum(tokens for _, tokens in spending),
@@ -189,18 +189,16 @@ def cards(
         values += named
     listed = ", ".join(f"c.{column}" for column in rows.CARD.split(", "))
     sql = (
-        f"SELECT {listed} FROM cards c JOIN sessions s ON s.id = c.session "
-        f"WHERE {' AND '.join(conditions)} ORDER BY s.instant, s.number, c.key"
+        f"SELECT s.instant, s.number, {listed} FROM cards c JOIN sessions s ON s.id = c.session "
+        f"WHERE {' AND '.join(conditions)}"
     )
     if keys is None:
-        found: Iterable[Sequence[Any]] = db.each(
-            f"{sql} LIMIT {where.limit} OFFSET {where.offset}", *values
-        )
+        page = f"ORDER BY s.instant, s.number, c.key LIMIT {where.limit} OFFSET {where.offset}"
+        found: Iterable[Sequence[Any]] = db.each(f"{sql} {page}", *values)
     else:
-        those = set(keys)
-        found = [row for row in db.each(sql, *values) if row[0] in those]
-        found = found[where.offset :][: where.limit]
-    return [rows.card_of(row) for _, *row in found]
+        in_order = sorted(db.rows_in(f"{sql} AND c.key", values, keys), key=itemgetter(0, 1, 2))
+        found = in_order[where.offset :][: where.limit]
+    return [rows.card_of(row) for _, _, _, *row in found]
 
 
 # ---------------------------------------------------------------- whole sessions

@@ -19,7 +19,6 @@ CREATE TABLE spaces (
     embedder TEXT NOT NULL DEFAULT '',
     dim INTEGER NOT NULL DEFAULT 0,
     next_key BIGINT NOT NULL DEFAULT 1,
-    next_session BIGINT NOT NULL DEFAULT 1,
     removals BIGINT NOT NULL DEFAULT 0,
     unswept INTEGER NOT NULL DEFAULT 0
 );
@@ -95,7 +94,7 @@ CREATE TABLE cards (
 );
 CREATE INDEX cards_by_id ON cards (space, id);
 CREATE INDEX cards_by_session ON cards (space, session);
-CREATE INDEX cards_by_subject ON cards (space, subject);
+CREATE INDEX cards_by_subject ON cards (space, subject, key);
 
 -- Stretches of turns, from the character `start` to `stop`, by which turns are found.
 CREATE TABLE passages (

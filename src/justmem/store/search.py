@@ -65,8 +65,7 @@ class Finder:
             self._state = state
         return state
 
-    def _loaded(self, db: Connection, index: Index, *, dense: bool) -> Arrays:
-        state = self._refresh(db)
+    def _loaded(self, db: Connection, state: reads.State, index: Index, *, dense: bool) -> Arrays:
         # Removed first: if reading fails, the next search loads them again.
         arrays = self._arrays.pop(index, None)
         if arrays is None or (dense and not arrays.dense):
@@ -78,7 +77,7 @@ class Finder:
     def card_keys(self, db: Connection, text: str) -> list[int]:
         """Keys of the cards that hold all words of the text."""
         with self._lock:
-            cards = self._loaded(db, "cards", dense=True)
+            cards = self._loaded(db, self._refresh(db), "cards", dense=True)
             return cards.with_all(terms.content_words(text) or terms.words(text))
 
     def find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
@@ -86,12 +85,13 @@ class Finder:
             return self._find(db, views, limits)
 
     def _find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
-        said = self._loaded(db, "passages", dense=bool(limits.passages))
+        state = self._refresh(db)
+        said = self._loaded(db, state, "passages", dense=bool(limits.passages))
         if limits.mentions:
             found = self._passages_at(db, said.with_all(terms.content_words(views[0].text)))
             named = {key: passage for key, (passage, _) in found.items()}
             return Found({}, _NONE, (), (), {}, (), passages=named)
-        cards = self._loaded(db, "cards", dense=True)
+        cards = self._loaded(db, state, "cards", dense=True)
         heard = said.allowed(db, limits)
         spoken = [said.best(view.text, limits.spoken, heard) for view in views]
         quoted = _ranked(said, views, limits.passages, limits.passages, limits, heard)
@@ -229,11 +229,9 @@ def _turn_vectors(
     wanted: Collection[Place], passages: Mapping[int, tuple[Passage, bytes | None]]
 ) -> dict[Place, Vectors]:
     """The vectors of each turn's passages. Turns without any are left out."""
-    own: dict[Place, list[bytes]] = {}
-    for passage, vector in passages.values():
-        place = passage.session_id, passage.turn
-        if place in wanted and vector:
-            own.setdefault(place, []).append(vector)
-    vectors = codes.unpack([vector for each in own.values() for vector in each])
-    ends = np.cumsum([len(each) for each in own.values()])
-    return dict(zip(own, np.split(vectors, ends[:-1]), strict=True)) if own else {}
+    packed = [(passage, vector) for passage, vector in passages.values() if vector]
+    vectors = codes.unpack([vector for _, vector in packed])
+    rows: dict[Place, list[int]] = {}
+    for row, (passage, _) in enumerate(packed):
+        rows.setdefault((passage.session_id, passage.turn), []).append(row)
+    return {place: vectors[own] for place, own in rows.items() if place in wanted}

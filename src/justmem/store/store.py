@@ -72,8 +72,6 @@ def _own_ids(found: Sequence[Any]) -> list[str]:
 
 
 class SqlStore(ABC):
-    path: Path | None = None  # the file of the space; None if it has none
-
     def __init__(self, space: str, owner: str = "") -> None:
         self.space = space
         self.author: Author | None = None
