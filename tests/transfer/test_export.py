@@ -95,7 +95,7 @@ async def test_a_loaded_memory_gives_the_same_answers(
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     file = await written(memory, tmp_path / "ana.jsonl", vectors=vectors)
-    other = "postgres" if store_of(memory).path else "sqlite"
+    other = "postgres" if hasattr(store_of(memory), "path") else "sqlite"
     again = await opened("ana again", other)
     done = await again.load(file)
     assert (done.sessions, done.brought) == (3, 3)
