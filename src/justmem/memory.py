@@ -232,7 +232,7 @@ class AsyncMemory(StoredMemory):
         on these days and between them. `as_of`: memory as it was on that day."""
         where = await as_filter(self._store, limit, labels, sessions, since, until, as_of)
         await self._bind()
-        given, tally = check_plan(plan), Tally()
+        given, tally = await self._redaction.plan(check_plan(plan)), Tally()
         async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as left:
             asked = await self._question(question, self._time(at), speaker, tally)
             names = await read_names(self._store, self.parts.language, asked.at.date())
@@ -246,7 +246,7 @@ class AsyncMemory(StoredMemory):
         `plan` are as for `recall`. A remark, which is not a question, gets a reply that uses
         memory."""
         await self._bind()
-        given, tally = check_plan(plan), Tally()
+        given, tally = await self._redaction.plan(check_plan(plan)), Tally()
         async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as limit:
             left = None if limit is None else limit - _ANSWER_TOKENS
             asked = await self._question(question, self._time(at), speaker, tally)
@@ -309,52 +309,15 @@ class AsyncMemory(StoredMemory):
         tally: Tally,
         limit: int | None,
     ) -> Evidence:
-        """The evidence for a question. `limit`: tokens that the plan may spend."""
+        """Plans, discovers, selects and recovers. Then adds turns of sessions without cards.
+        `limit`: tokens that the plan may spend."""
         where = where.at(asked.at, self.parts.retention.first_day(asked.at))
         # Read before the cards: a session that gets its cards meanwhile is found either way.
         memory = await self._store.look(waiting=MOST_PENDING)
         tally.history_tokens = memory.tokens
-        if not memory.cards and not memory.tokens and not memory.waiting:
-            tally.notes.append("this memory is empty")
-        elif self.parts.language.is_small_talk(asked.question):
-            tally.notes.append("small talk: memory was not searched")
-            asked = asked.model_copy(update={"plan": Plan(operation="reply")})
-        elif given is None and (ruled := await self._unrelated(asked, memory, where, names, tally)):
-            tally.notes.append(UNRELATED)
-            asked = ruled
-        else:
-            if given is not None:
-                given = await self._redaction.plan(given)
-            asked = await make_plan(asked, given, self.parts, memory.main_subject, tally, limit)
-            asked = await self._retrieve(asked, memory, where, names, tally)
-        return asked.model_copy(update={"receipt": tally.receipt()})
-
-    async def _unrelated(
-        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
-    ) -> Evidence | None:
-        """The question with a plan by rules and the pinned cards, if memory holds nothing about it:
-        then no model need plan it."""
-        if memory.waiting or self.parts.planner is None:
-            return None
-        ruled = await make_plan(asked, PlanParts(), self.parts, memory.main_subject, tally, None)
-        search = names.for_search(ruled)
-        if await self._retrieval.finds_something(search, where, tally):
-            return None
-        if await self._profile(search, where, names):
-            return None
-        return await self._finish(search, ruled.plan, memory, where, names)
-
-    async def _profile(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
-        """The cards for a question such as "Who is Ines?" The paper has no such step."""
-        if self.parts.profile.is_paper:
-            return ()
-        language = self.parts.language
-        return await about.profile_asked(self._store, language, names, asked, where)
-
-    async def _retrieve(
-        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
-    ) -> Evidence:
-        """Discovers, selects, recovers. Then adds turns of sessions without cards."""
+        if (skipped := await self._skip(asked, given, memory, where, names, tally)) is not None:
+            return skipped.model_copy(update={"receipt": tally.receipt()})
+        asked = await make_plan(asked, given, self.parts, memory.main_subject, tally, limit)
         found = names.for_search(asked)
         pool = await self._retrieval.discover(found, where, tally)
         profile = await self._profile(found, where, names)
@@ -366,7 +329,36 @@ class AsyncMemory(StoredMemory):
             tally.notes.append(UNRELATED)
         if memory.waiting:
             found = await add_pending_turns(found, memory.waiting, where, tally)
-        return await self._finish(found, asked.plan, memory, where, names)
+        found = await self._finish(found, asked.plan, memory, where, names)
+        return found.model_copy(update={"receipt": tally.receipt()})
+
+    async def _skip(
+        self,
+        asked: Evidence,
+        given: CheckedPlan,
+        memory: Snapshot,
+        where: Filter,
+        names: Names,
+        tally: Tally,
+    ) -> Evidence | None:
+        """The evidence of a question that needs no search, or that memory holds nothing about: then
+        no model need plan it."""
+        if not memory.cards and not memory.tokens and not memory.waiting:
+            tally.notes.append("this memory is empty")
+            return asked
+        if self.parts.language.is_small_talk(asked.question):
+            tally.notes.append("small talk: memory was not searched")
+            return asked.model_copy(update={"plan": Plan(operation="reply")})
+        if given is not None or memory.waiting or self.parts.planner is None:
+            return None
+        ruled = await make_plan(asked, PlanParts(), self.parts, memory.main_subject, tally, None)
+        search = names.for_search(ruled)
+        if await self._retrieval.finds_something(search, where, tally):
+            return None
+        if await self._profile(search, where, names):
+            return None
+        tally.notes.append(UNRELATED)
+        return await self._finish(search, ruled.plan, memory, where, names)
 
     async def _finish(
         self, found: Evidence, plan: Plan, memory: Snapshot, where: Filter, names: Names
@@ -378,3 +370,10 @@ class AsyncMemory(StoredMemory):
         superseded = self.parts.language.superseded
         earlier = await asyncio.to_thread(superseded, found.cards, where.as_of)
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
+
+    async def _profile(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
+        """The cards for a question such as "Who is Ines?" The paper has no such step."""
+        if self.parts.profile.is_paper:
+            return ()
+        language = self.parts.language
+        return await about.profile_asked(self._store, language, names, asked, where)

@@ -24,7 +24,7 @@ from justmem.domain import Session, Value
 from justmem.errors import InvalidQuestion, InvalidSession, InvalidSetting
 from justmem.intake.sessions import as_session, id_from_content
 
-P = TypeVar("P", bound=Value)
+P = TypeVar("P", bound=Value | None)
 Redact = Callable[[str], str | Awaitable[str]]
 
 _NOTHING = "Nothing was kept or sent."
@@ -83,6 +83,8 @@ class Redaction:
 
     async def plan(self, plan: P) -> P:
         """The caller's plan, redacted."""
+        if plan is None:
+            return plan
         passed = {
             name: tuple(filter(None, [await self.name(text) for text in texts]))
             for name in ("rewrites", "entities")
