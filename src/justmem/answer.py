@@ -51,7 +51,7 @@ class AnswerReply(ModelReply):
 _FROM_CARDS = "The words themselves are not kept. From the cards: "
 _NOT_IN_CARDS = "The words themselves are not kept, and the cards do not say."
 _LEAST_REPLY = 60
-_QUOTE_NOBODY = (
+_NO_QUOTES = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
 _ORIGINAL = 'Lines like s1.4 are original words: "used": ["s1.4"].'
@@ -84,7 +84,7 @@ async def make_answer(
         text=text,
         sufficient=reply.sufficient,
         citations=tuple(reply.citations),
-        evidence=evidence,
+        evidence=reply.read or evidence,
         receipt=tally.receipt(),
     )
 
@@ -151,14 +151,14 @@ def _fit(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[
 
 def answering_prompt(evidence: Evidence) -> Prompt:
     plan = evidence.plan
-    # Asked for the exact words of a source that is not there, a model would make some up.
+    # If the source is not kept, a model that is asked for exact words would invent some.
     missing = plan.operation == "quote" and not evidence.sources_kept
     operation = "lookup" if missing else plan.operation
     task = load(f"operations/{operation}")
     if evidence.sources:
         task += f"\n{_ORIGINAL}"
     if not evidence.sources_kept:
-        task += f"\n{_QUOTE_NOBODY}"
+        task += f"\n{_NO_QUOTES}"
     mark = new_mark()
     asked = f"Asked on {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker, mark)}\n"
     asked += fence("question", evidence.question, mark)
@@ -188,16 +188,16 @@ def _read(
     try:
         reply = AnswerReply.model_validate(parse(completion.text)[0])
     except ValidationError:
-        # A server without JSON output answers in prose: its words are the answer.
+        # A server without JSON output replies in prose: that is the answer.
         reply = AnswerReply(answer=completion.text)
     text = reply.answer.strip()
     if completion.truncated:
         notes.append("the answer was cut off by its token limit")
     if not reply.sufficient or not text:
-        return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
+        return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes, evidence)
     with deadlines.within(deadlines.QUESTION_SECONDS, "Citing what the answer rests on"):
         citations = _citations(text, reply.used, evidence, sessions, notes)
-    return Reply(text, True, citations, [completion.call], notes)
+    return Reply(text, True, citations, [completion.call], notes, evidence)
 
 
 def _citations(

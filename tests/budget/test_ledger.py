@@ -94,6 +94,7 @@ async def test_evidence_is_cut_to_fit_before_a_call_is_refused(make: Make) -> No
     answer = await memory.ask("How fast was my half marathon?", at=NOW)
 
     assert any("cut to fit" in note for note in answer.receipt.notes)
+    assert all(card.text in model.prompts[-1].user for card in answer.evidence.cards)
     assert answer.receipt.tokens <= 440
 
 

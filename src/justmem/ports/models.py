@@ -155,6 +155,7 @@ class Reply:
     citations: Sequence[Citation] = ()
     calls: Sequence[Call] = ()
     notes: Sequence[str] = ()
+    read: Evidence | None = None  # None: all of the evidence
 
 
 class Answerer(Protocol):
