@@ -31,6 +31,10 @@ def card(event_date: str = "unknown", status: Status = "stable", session: str = 
         ("2024-05-19", "completed", " (2024-05-19)"),
         ("2024-06-01", "planned", " (2024-06-01, planned)"),
         ("2016", "ongoing", " (2016, ongoing)"),
+        ("2024-05-18/2024-05-19", "completed", " (2024-05-18/19)"),
+        ("2024-04-29/2024-05-05", "completed", " (2024-04-29/05-05)"),
+        ("2023-12-31/2024-01-01", "completed", " (2023-12-31/2024-01-01)"),
+        ("2024-03/2024-05", "completed", " (2024-03/2024-05)"),
         ("unknown", "completed", ""),
     ],
 )
