@@ -44,8 +44,9 @@ def kept(cards: Sequence[Mapping[str, Any]], session: Session, share: float) -> 
     with patch.object(drafts, "_NAMED", share):
         read = [draft for draft in drafts.CardsReply.model_validate(list(cards)).cards if draft]
         spoken = [drafts._stems(turn.text) for turn in session.turns]
-        how = [drafts._provenance(draft, session, spoken)[1] for draft in read]
-    return how.count("named"), len(how) - how.count("")
+        turns = [drafts._provenance(draft, spoken) for draft in read]
+    named = sum(bool(t) and set(t) <= set(d.turns) for d, t in zip(read, turns, strict=True))
+    return named, sum(map(bool, turns))
 
 
 def main() -> None:

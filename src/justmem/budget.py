@@ -26,8 +26,7 @@ from justmem.runtime import tokens
 
 Scores = NDArray[np.float32]
 
-# Set aside for work that has no limit of its own, where the day has one.
-_UNLIMITED = 50_000
+_UNLIMITED = 50_000  # tokens of the daily limit reserved for work without a limit of its own
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Tally:
     async def embed(
         self, embedder: Embedder, texts: Sequence[str], *, query: bool = False
     ) -> Vectors:
-        """The texts' vectors, and the work entered."""
+        """The vectors of the texts. Enters the work."""
         start = time.perf_counter()
         embedded = await embedder.embed(texts, query=query)
         self.embedding.append(_usage(embedder.name, len(texts), embedded.tokens, start))
@@ -68,7 +67,7 @@ class Tally:
         return embedded.vectors
 
     async def rerank(self, reranker: Reranker, query: str, texts: Sequence[str]) -> Scores:
-        """The reranker's score of each text, and the work entered."""
+        """The reranker's score of each text. Enters the work."""
         start = time.perf_counter()
         read = await reranker.rerank(query, texts)
         self.reranking.append(_usage(reranker.name, len(texts), read.tokens, start))
@@ -94,7 +93,7 @@ class Tally:
 
 
 def _check(numbers: NDArray[np.float32], shape: tuple[int, ...], who: str) -> None:
-    """One finite number for each place, whichever model made them."""
+    """ModelNonsense unless a model's numbers have this shape and are finite."""
     if numbers.shape != shape and (numbers.size or shape[0]):
         raise ModelNonsense(
             f"{who} returned numbers of shape {numbers.shape}, but {shape} is expected: check its "
@@ -178,12 +177,12 @@ class Ledger:
 
 _LEAST_SHARE = 0.5  # a reported count below this share of our own is replaced by our own
 _MOST_OUT = 10_000_000
-_CHARACTERS_PER_TOKEN = 16  # a reply with more characters for its tokens is not text
-_LEAST_LENGTH = 20_000  # characters that any reply may have
+_CHARACTERS_PER_TOKEN = 16  # no text has more
+_LEAST_LENGTH = 20_000  # characters that a reply may have in any case
 
 
 async def complete(model: LanguageModel, prompt: Prompt, notes: list[str]) -> Completion:
-    """Adds to `notes` what is unusual about the cost. An error carries the call."""
+    """One counted call. Unusual costs are added to `notes`. An error carries the call."""
     try:
         completion = await model.complete(prompt)
     except ModelError as error:

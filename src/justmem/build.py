@@ -107,7 +107,7 @@ class Builder:
 
     @asynccontextmanager
     async def _alone(self, session_id: str) -> AsyncIterator[None]:
-        """One at a time for each session: the same session twice at once would be paid twice."""
+        """Works on one session at a time: otherwise two calls could both pay for its cards."""
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with self._slots, lock:
             yield
@@ -172,7 +172,7 @@ class Builder:
         except (StoreError, InputError):
             raise
         except Exception as error:
-            # Unforeseen. Without this entry a server would try again at each start.
+            # An unexpected error. Without this entry a server would try again at each start.
             what = error if isinstance(error, JustMemError) else type(error).__name__
             await self._failed(whole, f"its cards could not be made: {what}", tally)
             raise

@@ -1,8 +1,8 @@
 """Session -> cards, with one call of a language model or by rules.
 
-A model's word is never enough for provenance: the turns it names must exist and share words with
-the card. A card whose turns do not hold is moved to the turn that supports it best, and one that no
-turn supports is quarantined.
+Code checks the provenance that a model gives: the turns it names must exist and share words with
+the card. Otherwise the card is moved to the turn that supports it best, or it is quarantined if no
+turn supports it.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Line, ModelReply, otherwise, parse
 from justmem.runtime import deadlines, tokens
 
-# The share of a card's words that its turns must hold: all recorded cards pass, and most do not
-# when they are put on another session's turns (bench/cards.py).
+# The share of a card's words that must occur in the turns it names. All recorded cards pass. Most
+# fail if they are put on the turns of another session (bench/cards.py).
 _NAMED = 0.15
+_MOVED = 0.3  # the same for a turn that the model did not name
 _TURN = re.compile(r"[0-9]{1,6}")
-_LONGEST = 10  # characters of a turn number that are looked at: a reply can hold endless ones
-_MOVED = 0.3  # to be moved to a turn that nobody named, a card needs more
-# More than this at once and models begin to skip; a session that long is read in pieces.
-_PIECE_TOKENS = 12_000
+_LONGEST = 10  # characters of a turn number that are read: a reply can have endless ones
+_PIECE_TOKENS = 12_000  # of a longer session, models skip some facts: it is read in pieces
 _LEAST_REPLY = 200
 
 Numbered = tuple[int, Turn]
@@ -68,7 +67,7 @@ class ModelExtractor:
         calls: list[Call] = []
         notes: list[str] = []
         drafts: list[Draft] = []
-        # What reads or counts much text does so in threads: others of this event loop do not wait.
+        # Slow work on text runs in threads: other work of this event loop does not wait for it.
         start = context_start(session, after)
         read = [(n, turn) for n, turn in session.user_side if n > start]
         context = [(n, turn) for n, turn in read if n <= after]
@@ -172,7 +171,7 @@ def _kind(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """ "3,5", 3, ["#3", 5] -> turn numbers. Whatever is no number of a turn is left out."""
+    """ "3,5", 3, ["#3", 5] -> turn numbers. Anything else is left out."""
     parts = value.replace(";", ",").split(",") if isinstance(value, str) else value
     if not isinstance(parts, list):
         parts = [parts]
@@ -211,7 +210,7 @@ class Draft(BaseModel):
 
 
 class CardsReply(ModelReply):
-    """A bare list will do too: it is what is left of a damaged reply."""
+    """A bare list is accepted too: a damaged reply may have lost the object around it."""
 
     cards: Annotated[
         list[Annotated[Draft | None, otherwise(None)]],
@@ -247,6 +246,7 @@ def _read(completion: Completion, notes: list[str]) -> list[Draft]:
 
 
 def check(drafts: Sequence[Draft], session: Session, language: Language) -> Extraction:
+    """The cards of the drafts that turns support. The others are quarantined."""
     cards: list[Card] = []
     quarantined: list[Quarantined] = []
     moved = 0
@@ -255,10 +255,9 @@ def check(drafts: Sequence[Draft], session: Session, language: Language) -> Extr
         spoken = [_stems(turn.text) for turn in session.turns]
         for draft in drafts:
             deadlines.check()
-            turns, how = _provenance(draft, session, spoken)
-            moved += how == "moved"
-            if turns:
+            if turns := _provenance(draft, spoken):
                 cards.append(_card(draft, session, turns, language))
+                moved += not set(turns) <= set(draft.turns)
             else:
                 held = Quarantined(subject=draft.subject, fact=draft.fact, reason=reason)
                 quarantined.append(held)
@@ -295,21 +294,21 @@ def _event_date(text: str, said_at: datetime, language: Language) -> EventDate:
         return language.resolve_date(text, said_at) if text else UNKNOWN_DATE
 
 
-def _provenance(
-    draft: Draft, session: Session, spoken: Sequence[frozenset[str]]
-) -> tuple[tuple[int, ...], str]:
-    said = set(content_stems(draft.fact))
-    # Who speaks is no evidence for what is said, unless there is nothing else to go by.
-    told = said - set(content_stems(draft.subject)) or said
-    named = tuple(n for n in draft.turns if 1 <= n <= len(session.turns))
-    # A short answer is understood from the question before it: the turn before counts as context.
+def _provenance(draft: Draft, spoken: Sequence[frozenset[str]]) -> tuple[int, ...]:
+    """The turns that support a draft: of those it names, or else the best other one. `spoken` has
+    the stems of each turn."""
+    words = set(content_stems(draft.fact))
+    # The subject's name does not count as support, unless the card has no other words.
+    told = words - set(content_stems(draft.subject)) or words
+    named = tuple(n for n in draft.turns if 1 <= n <= len(spoken))
+    if not told:
+        return named  # nothing to compare: "is 31", or another script
+    # A short answer is understood from the question in the turn before it.
     context = {n: spoken[n - 1] | (spoken[n - 2] if n > 1 else frozenset()) for n in named}
     if named and overlap(told, frozenset().union(*context.values())) >= _NAMED:
-        return tuple(n for n in named if told & context[n]), "named"
-    if not told:
-        return named, "named"  # nothing to compare ("is 31" in another script): in range is all
+        return tuple(n for n in named if told & context[n])
     best = max(range(len(spoken)), key=lambda i: overlap(told, spoken[i]))
-    return ((best + 1,), "moved") if overlap(told, spoken[best]) >= _MOVED else ((), "")
+    return (best + 1,) if overlap(told, spoken[best]) >= _MOVED else ()
 
 
 def with_replies(turns: tuple[int, ...], session: Session) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ class _Limit:
     ends: float  # in processor time of the thread
     seconds: float
     what: str
-    look: float = 0.0  # on the clock: before this, the limit cannot have been reached
+    look: float = 0.0  # time of the next check: before it, the limit cannot have been reached
 
 
 _LIMIT: ContextVar[_Limit | None] = ContextVar("limit", default=None)
@@ -33,7 +33,7 @@ _LIMIT: ContextVar[_Limit | None] = ContextVar("limit", default=None)
 @contextmanager
 def within(seconds: float, what: str) -> Iterator[None]:
     """`check` raises from now on, in this thread, once `seconds` of processor time have passed.
-    `what` begins the message: "Making the cards". A limit that is set already stays."""
+    `what` begins the message: "Making the cards". Inside another limit, that one holds."""
     if _LIMIT.get() is not None:
         yield
         return
