@@ -6,6 +6,7 @@ importable in this environment.
 - Its own answer prompts depend on the gold category (and for category 5 show the gold answer):
   they are not used. The plain reader answers from its retrieved context.
 - Notes are made in the order of the turns, so each has an exact source.
+- It loads `all-MiniLM-L6-v2` by name.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""LightMem, the package `lightmem` of zjunlp/LightMem.
+"""LightMem, the repository zjunlp/LightMem (the published package of that name is empty).
 
 - Name local models of its own in this environment: LIGHTMEM_EMBEDDER (a sentence-transformers
   model; LIGHTMEM_DIMENSIONS is the length of its vectors, 384 if not set) and LIGHTMEM_COMPRESSOR

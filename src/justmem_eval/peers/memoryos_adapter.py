@@ -9,6 +9,7 @@
 - MemoryOS throws away an exchange without a reply, so a last turn without one gets "(no reply)".
 - Evidence comes in this order: pages found, knowledge, short-term pages. The short-term pages are
   the same for every question.
+- It loads `all-MiniLM-L6-v2` by name.
 """
 
 import json

@@ -1,6 +1,8 @@
 """SimpleMem (Liu et al.), its repository: `main.py` and `config.py` must be importable in this
 environment, and `config.py` set up as its authors say.
 
+- Without the lancedb, pylance and tantivy of its own requirements file its keyword search is off.
+  Only the log says so ("FTS index creation skipped").
 - Its entries carry no source: recall is by text alignment, as documented.
 - The plain reader answers from its retrieved entries.
 """
