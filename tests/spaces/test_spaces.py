@@ -83,6 +83,18 @@ async def test_several_spaces_are_recalled_in_one_ranking(tmp_path: Path) -> Non
         assert found.prompt(10) == ""
 
 
+async def test_a_model_plans_a_question_about_several_spaces_once(tmp_path: Path) -> None:
+    reply = {"op": "lookup", "period": "", "spans": False, "source": False, "rewrites": ["a boat"]}
+    planner = ScriptedModel(lambda prompt: reply)
+    async with spaces_in(tmp_path, planner=planner) as spaces:
+        for name in ("ana", "ben", "cleo"):
+            async with spaces.use(name) as memory:
+                await memory.remember(said("I own a red boat.", name), at="2024-05-01")
+        found = await spaces.recall("Who owns a red boat?", ["ana", "ben", "cleo"])
+        assert {one.space for one in found.cards} == {"ana", "ben", "cleo"}
+        assert len(planner.prompts) == len(found.receipt.calls) == 1
+
+
 async def test_recall_needs_spaces_that_are_there(tmp_path: Path) -> None:
     async with spaces_in(tmp_path) as spaces:
         with pytest.raises(NotInMemory, match="'nobody'"):

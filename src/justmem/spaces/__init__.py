@@ -164,7 +164,10 @@ class Spaces:
         # One after another, because they share the processor and the models.
         for name in dict.fromkeys(spaces):
             async with self.use(name, create=False) as memory:
-                found[name] = await memory.recall(question, at=at, speaker=speaker, plan=plan)
+                evidence = await memory.recall(question, at=at, speaker=speaker, plan=plan)
+            if evidence.receipt.calls:
+                plan = evidence.plan  # the model plans a question once, not for each space
+            found[name] = evidence
         return merged(found, self.parts.budget, self.parts.profile)
 
     # ------------------------------------------------------------ opening and closing
