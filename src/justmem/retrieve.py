@@ -242,7 +242,8 @@ class Retrieval:
         corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
         cards = tuple(dict.fromkeys([*found.cards, *pinned]))
         ids = tuple(card.id for card in cards if card.id in corrected)
-        return found.model_copy(update={"cards": cards, "corrected": ids})
+        kept = tuple(card.id for card in pinned)
+        return found.model_copy(update={"cards": cards, "corrected": ids, "pinned": kept})
 
 
 # ---------------------------------------------------------------- candidates

@@ -83,6 +83,25 @@ async def test_several_spaces_are_recalled_in_one_ranking(tmp_path: Path) -> Non
         assert found.prompt(10) == ""
 
 
+async def test_pinned_cards_are_in_the_recall_of_several_spaces(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path, budget={"cards": 2}) as spaces:
+        for name in ("ana", "ben"):
+            async with spaces.use(name) as memory:
+                await memory.remember(said("I am allergic to walnuts.", name), at="2024-05-01")
+                await memory.pin((await memory.cards())[0].id)
+                for n in range(3):
+                    await memory.remember(
+                        said(f"I painted {n} boats.", name), at=f"2024-06-0{n + 1}"
+                    )
+        found = await spaces.recall("Which boats did Ana paint?", ["ana", "ben"])
+        assert len(found.cards) == 3
+        assert (found.cards[-1].space, found.cards[-1].card.fact) == (
+            "ana",
+            "said: I am allergic to walnuts.",
+        )
+        assert "each line is from its space and [source]" in found.prompt()
+
+
 async def test_a_model_plans_a_question_about_several_spaces_once(tmp_path: Path) -> None:
     reply = {"op": "lookup", "period": "", "spans": False, "source": False, "rewrites": ["a boat"]}
     planner = ScriptedModel(lambda prompt: reply)
@@ -114,8 +133,8 @@ async def test_many_spaces_in_turn_keep_few_files_open(tmp_path: Path) -> None:
         opened = []
         for n in range(60):
             await spaces.append(f"user{n}", said("I live in Porto."), id="c", at="2024-05-01")
+            await spaces.drain()  # a space whose cards are being made stays open
             opened.append(len(os.listdir("/proc/self/fd")))
-        await spaces.drain()
         gc.collect()
         assert spaces.open <= 5
         assert max(opened[30:]) <= max(opened[:30]) + 5

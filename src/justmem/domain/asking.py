@@ -229,6 +229,7 @@ class Evidence(Value):
     # By card id: the other turns that make the same statement, such as s12#3
     repeats: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     corrected: tuple[str, ...] = ()  # ids of cards whose words were corrected by hand
+    pinned: tuple[str, ...] = ()  # ids of cards that are pinned to a subject of the question
     sources: tuple[Source, ...] = ()
     sources_kept: bool = True  # False: REPLAY was chosen, but the words are not kept
     candidates: tuple[Candidate, ...] = ()

@@ -25,12 +25,7 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
     """The candidates of all spaces are scored together, with the weights of the profile: scores of
     one space are relative to its own candidates and cannot be compared."""
     first = next(iter(found.values()))
-    # Turns of sessions whose cards are not made yet are chosen without being candidates.
-    all = [
-        (space, one)
-        for space, evidence in found.items()
-        for one in {one.card.id: one for one in (*evidence.chosen, *evidence.candidates)}.values()
-    ]
+    all = [(space, one) for space, evidence in found.items() for one in _candidates(evidence)]
     # Sessions of two spaces may have the same id.
     cards = [
         one.card.model_copy(update={"session_id": f"{space}\0{one.card.session_id}"})
@@ -39,6 +34,7 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
     scores = _scores(first, [one for _, one in all], cards, profile)
     weights = profile.weights
     chosen = rank.places(scores, cards, budget.cards, weights.session, weights.far)
+    pinned = [i for i, (space, one) in enumerate(all) if one.card.id in found[space].pinned]
     return SpacesEvidence(
         question=first.question,
         at=max(evidence.at for evidence in found.values()),
@@ -49,11 +45,19 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
                 score=float(scores[i]),
                 earlier=one.card.id in found[space].earlier,
             )
-            for i in chosen
+            for i in dict.fromkeys([*chosen, *pinned])
             for space, one in [all[i]]
         ),
         receipt=_summed([evidence.receipt for evidence in found.values()]),
     )
+
+
+def _candidates(evidence: Evidence) -> list[Candidate]:
+    """Also pinned cards, and turns of sessions whose cards are not made yet: they are read without
+    being candidates."""
+    read = [Candidate(card=card) for card in evidence.cards]
+    every = (*read, *evidence.chosen, *evidence.candidates)
+    return list({one.card.id: one for one in every}.values())
 
 
 def _scores(
