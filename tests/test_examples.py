@@ -52,10 +52,3 @@ def test_an_example_runs_as_a_script_without_a_key(path: Path, tmp_path: Path) -
     for words in SAID[path.name]:
         assert words in done.stdout
     assert not list(tmp_path.rglob("*.db")), "an example leaves nothing behind"
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_read_in_a_minute(path: Path) -> None:
-    lines = path.read_text("utf-8").splitlines()
-    assert lines[0].startswith('"""'), "it says what it shows"
-    assert len(lines) <= 40

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from justmem import Access, AsyncMemory, Memory, Plan
+from justmem import Access, AsyncMemory, Plan
 from justmem.domain import Evidence
 from justmem.errors import InvalidQuestion
 from justmem.intake.redaction import secrets
-from justmem.parts import Parts
 from justmem.ports import Embedded
-from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
-from stories import HISTORY, NOW, Make, by_rules, extract_history, plan, scripted
+from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 ANSWER = {"answer": "running", "used": ["1"], "sufficient": True}
 REWRITES = ["User ran a race", "User joined a riding group"]
@@ -44,15 +42,6 @@ async def test_a_plan_by_the_caller_needs_no_planning_call(make: Make) -> None:
     answer = await memory.ask("Which sports do I do?", at=NOW, plan={"rewrites": REWRITES})
     assert answer.plan.rewrites == tuple(REWRITES)
     assert [prompt.stage for prompt in model.prompts] == ["answer"]
-
-
-async def test_the_synchronous_memory_takes_a_plan_too(tmp_path: Any) -> None:
-    store = await open_store(tmp_path / "memory", "test")
-    memory = Memory(AsyncMemory(store, Parts(HashEmbedder(64), **by_rules())))
-    memory.remember_many(HISTORY)
-    evidence = memory.recall("What hurts?", plan={"needs_source": True})
-    memory.close()
-    assert evidence.access is Access.REPLAY
 
 
 QUESTION = "How many bikes did I buy in May 2024?"  # the rules: COMPOSE, count, 2024-05

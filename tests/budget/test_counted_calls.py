@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from justmem import Budget
 from justmem.domain import SessionState
 from justmem.errors import ModelNonsense, ModelRefused
 from justmem.models.openai import OpenAIEmbedder, OpenAIModel
@@ -17,8 +16,6 @@ from justmem.ports import Embedded, Reranked
 from justmem.prompts.parse import parse
 from justmem.testing import HashEmbedder
 from justmem_eval.loopback import Respond, serve_openai
-from replies import embeddings_body
-from stores import spent
 from stories import HISTORY, RUN, Make, extract_history, plan, scripted
 
 DEEP = b"[" * 60_000
@@ -69,15 +66,6 @@ async def test_nesting_made_to_do_harm_is_a_model_error(body: bytes, status: int
             await part.close()
 
 
-@pytest.mark.parametrize("vector", [3.0, [10**400, 1], [[1.0], [2.0]], []])
-async def test_vectors_that_are_none_are_nonsense(vector: Any) -> None:
-    with serve_openai([embeddings_body([vector])]) as server:
-        embedder = OpenAIEmbedder("e", dim=2, base_url=server.url, sleep=at_once)
-        with pytest.raises(ModelNonsense):
-            await embedder.embed(["x"])
-        await embedder.close()
-
-
 class Wrong(HashEmbedder):
     """An embedder of somebody's own that does not keep to what it says."""
 
@@ -111,17 +99,3 @@ async def test_scores_that_do_not_fit_are_nonsense(make: Make) -> None:
     await memory.remember_many(HISTORY)
     with pytest.raises(ModelNonsense, match="reranker 'short'"):
         await memory.recall("What hurts?")
-
-
-async def test_what_is_set_aside_and_what_is_spent_belong_to_one_day(make: Make) -> None:
-    """The clock passes midnight between two looks at it."""
-    days = [datetime(2024, 5, 1 + n) for n in range(9)]
-    looks = iter(days)
-    memory = await make(
-        scripted(extract=extract_history),
-        clock=lambda: next(looks),
-        budget=Budget(day_tokens=10_000, session_tokens=5_000),
-    )
-    done = await memory.remember(RUN)
-    charged = [await spent(memory._store, day.date()) for day in days]
-    assert sum(charged) == done.receipt.tokens

@@ -250,12 +250,6 @@ def test_an_embedder_of_unknown_length_asks_for_it() -> None:
     assert providers.build_embedder(settings.embedder, settings, None).dim == 12
 
 
-def test_an_unknown_local_model_names_those_there_are() -> None:
-    settings = load(embedder="onnx:nobody")
-    with pytest.raises(InvalidSetting, match=r"bge-small-en-v1\.5"):
-        providers.build_embedder(settings.embedder, settings, None)
-
-
 # ---------------------------------------------------------------- building
 
 

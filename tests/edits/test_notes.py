@@ -196,11 +196,6 @@ async def test_recall_is_filtered_by_labels_sessions_days_and_a_limit(make: Make
         await found(sessions=["s9"])
     with pytest.raises(NotInMemory, match="project=attic"):
         await found(labels={"project": "attic"})
-    for wrong in ({"limit": 0}, {"since": "x"}, {"sessions": "s1"}, {"labels": 3}):
-        with pytest.raises(InputError):
-            await found(**wrong)
-    with pytest.raises(InputError, match="before"):
-        await found(since="2024-05-03", until="2024-05-02")
 
 
 async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
@@ -231,6 +226,7 @@ async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
         ({"as_of": "2999-01-01"}, "between 1900 and 2100"),
         ({"since": "2024-02-01", "until": "2024-01-01"}, "before since"),
         ({"sessions": "chat"}, "list of ids"),
+        ({"labels": 3}, "Labels must be"),
     ],
 )
 async def test_a_wrong_filter_says_what_it_should_be(make: Make, wrong: Any, says: str) -> None:

@@ -111,13 +111,6 @@ async def test_the_rules_say_so_where_no_card_answers(make: Make) -> None:
     assert answer.text == "The words themselves are not kept, and the cards do not say."
 
 
-async def test_every_kind_of_question_works_without_words(memory: AsyncMemory) -> None:
-    await memory.remember_many(HISTORY)
-    found = await memory.recall("What did the gravel bike cost?", at=NOW)
-    assert "gravel bike" in found.cards[0].fact
-    assert not any("#" in card.id for card in found.cards)
-
-
 async def test_a_source_without_words_and_a_quote_say_so(memory: AsyncMemory) -> None:
     await memory.remember(RUN)
     (card, *_) = await memory.cards()
@@ -152,14 +145,6 @@ async def test_the_same_session_costs_nothing_and_a_grown_one_keeps_its_cards(
     assert not done.unchanged
     assert {card.id for card in before} <= {card.id for card in await memory.cards()}
     assert await texts(memory, "run") == [""] * 6
-
-
-async def test_the_words_are_not_in_the_file_either(make: Make, tmp_path: Path) -> None:
-    memory = await make(told(), retention=AT_ONCE)
-    await memory.remember_many(HISTORY)
-    left = b"".join(path.read_bytes() for path in sorted((tmp_path / "memory").iterdir()))
-    assert b"gravel bike" in left
-    assert [word for word in WORDS if word in left] == []
 
 
 async def test_all_vectors_can_be_made_anew(make: Make) -> None:

@@ -460,13 +460,6 @@ async def test_another_name_of_the_same_file_is_not_taken_for_a_copy(
     assert (await memory.check()).sound
 
 
-async def test_other_spaces_are_left_alone(memory: AsyncMemory, make: Make) -> None:
-    other = await make(space="other")
-    await other.remember(BIKE)
-    assert (await memory.forget(session="bike", verify=True)).certificate is not None
-    assert await other.session("bike")
-
-
 async def test_an_erased_space_has_its_certificate_too(memory: AsyncMemory, tmp_path: Path) -> None:
     gone = await memory.forget(everything=True, verify=True)
     assert gone.certificate is not None

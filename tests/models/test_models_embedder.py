@@ -102,6 +102,7 @@ async def test_vectors_of_another_length_name_the_right_setting():
         {"data": [{"index": 0, "embedding": ["a", "b"]}]},
         {"data": [{"index": 0, "embedding": [0.0, 0.0]}]},
         embeddings_body([[1.0, 2.0], [1.0, 2.0]]),
+        *(embeddings_body([vector]) for vector in (3.0, [10**400, 1], [[1.0], [2.0]], [])),
         embeddings_body([[1.0, None]]),
         [],
     ],

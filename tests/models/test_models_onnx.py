@@ -151,19 +151,6 @@ async def test_files_that_cannot_be_loaded_name_the_command(tmp_path: Path, dama
         await OnnxEmbedder("all-MiniLM-L6-v2", tmp_path).embed(["text"])
 
 
-def test_making_one_loads_nothing_heavy():
-    program = (
-        "import sys, pathlib; from justmem.models.onnx import OnnxEmbedder;"
-        "from justmem.models.openai import OpenAIModel;"
-        "OnnxEmbedder('bge-small-en-v1.5', pathlib.Path('.'));"
-        "OpenAIModel('m', base_url='http://localhost/v1');"
-        "heavy = {'openai', 'onnxruntime', 'tokenizers', 'bpe_openai'} & set(sys.modules);"
-        "sys.exit(str(heavy) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_running_a_model_reports_to_nobody(tmp_path: Path):
     """onnxruntime's official builds leave a device id and a queue of events in the cache."""
     name = "all-MiniLM-L6-v2"

@@ -15,47 +15,36 @@ from typer.main import get_command
 from justmem.cli import app
 
 ADDRESS = "postgresql://somebody@127.0.0.1:1/memory"
+WITHOUT_ARGUMENTS = """
+demo spaces cards sessions stats log check export retry reembed sweep mcp notes profile rebuild
+"""
 COMMANDS: dict[str, list[str]] = {
-    "demo": [],
+    **{name: [] for name in WITHOUT_ARGUMENTS.split()},
     "remember": ["talk.json", "--at", "2024-05-20"],
     "ask": ["What did Ana buy?"],
     "add": ["Ana bought a bike."],
     "append": ["chat", "talk.json"],
-    "spaces": [],
     "recall": ["What did Ana buy?"],
-    "cards": [],
     "show": ["1"],
-    "sessions": [],
-    "stats": [],
     "about": ["Ana"],
-    "log": [],
-    "check": [],
-    "export": [],
     "forget": ["--everything", "--yes"],
     "expire": ["--yes"],
-    "retry": [],
-    "reembed": [],
     "doctor": ["--offline"],
     "rekey": ["--new-file", "new.key"],
     "copy": ["spaces", ADDRESS],
     "backup": ["default.backup"],
-    "sweep": [],
     "work": ["--once"],
     "serve": ["--port", "0"],
-    "mcp": [],
     "import": ["export.jsonl"],
     "models": ["list"],
     "keys": ["list"],
     "hook": ["recall"],
     "note": ["I have a kayak.", "--key", "boat"],
-    "notes": [],
     "history": ["Ana"],
-    "profile": [],
     "correct": ["1", "--fact", "Ana bought a canoe."],
     "pin": ["1"],
     "unpin": ["1"],
     "undo": ["1"],
-    "rebuild": [],
 }
 # These do not open a space of the store that is set.
 APART = {"demo", "models", "keys", "hook"}

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import justmem
 from justmem import config
 from justmem.cli import app
-from justmem.errors import InvalidSetting, StoreLocked, StoreNotLocked, WrongKey
+from justmem.errors import InvalidSetting
 from justmem.store.files import file_name
-from servers import command, environment, serve
+from servers import environment, serve
 
 MARKER = "Quetzalmarker"
 KEY, OTHER = "0f" * 32, "f0" * 32
@@ -186,22 +186,6 @@ def test_postgresql_is_not_locked_by_us(run: Run, monkeypatch: pytest.MonkeyPatc
 # ---------------------------------------------------------------- Python
 
 
-def test_a_key_is_given_when_a_memory_is_opened(run: Run, tmp_path: Path) -> None:
-    with justmem.open("ana", key=KEY) as memory:
-        memory.remember(TALK)
-        assert memory.cards()
-    assert holding(tmp_path) == []
-    with justmem.open("ana", key=KEY) as memory:
-        assert MARKER in memory.recall("What is the parrot called?").cards[0].fact
-    with pytest.raises(WrongKey):
-        justmem.open("ana", key="a passphrase")
-    with pytest.raises(StoreLocked):
-        justmem.open("ana")
-    justmem.open("ben").close()
-    with pytest.raises(StoreNotLocked):
-        justmem.open("ben", key=KEY)
-
-
 def test_the_nearest_key_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "own.toml"
     file.write_text('key_file = "k"\n')
@@ -300,57 +284,3 @@ def test_a_server_opens_each_space_with_a_key_of_its_own(tmp_path: Path) -> None
         assert str(home) not in refused.text
         assert "encrypted with another key" in server.log
         assert OTHER not in server.log
-
-
-def test_an_agent_remembers_in_a_locked_space(tmp_path: Path) -> None:
-    """Over standard input and output, with a key from a file."""
-    lines = [
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"},
-            },
-        },
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {
-            "jsonrpc": "2.0",
-            "id": 2,
-            "method": "tools/call",
-            "params": {
-                "name": "remember",
-                "arguments": {
-                    "at": "2024-05-20T14:30",
-                    "turns": [{"speaker": "Ana", "text": f"My parrot is called {MARKER}."}],
-                },
-            },
-        },
-    ]
-    (tmp_path / "key").write_text(KEY)
-    process = subprocess.Popen(
-        command("--folder", str(tmp_path / "home"), "mcp"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(
-            JUSTMEM_EMBEDDER=LIGHT["embedder"],
-            JUSTMEM_RERANKER="none",
-            JUSTMEM_KEY_FILE=str(tmp_path / "key"),
-        ),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    for line in lines:
-        process.stdin.write(json.dumps(line) + "\n")
-        process.stdin.flush()
-    while (reply := json.loads(process.stdout.readline())).get("id") != 2:
-        pass
-    process.communicate()
-    assert not reply["result"].get("isError"), reply
-    assert holding(tmp_path) == []
-    with justmem.open(folder=tmp_path / "home", key=KEY, **LIGHT) as memory:
-        assert memory.cards()

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from typer.testing import CliRunner
 
-from justmem.cli import app
 from justmem.language.en.speaker import name_in
-from servers import Running, serve
 from stories import Make, scripted
 
 HOME = {"id": "home", "at": "2025-01-10", "turns": [{"role": "user", "content": "I live in Graz."}]}
@@ -142,58 +133,3 @@ async def test_a_model_reads_the_name(make: Make) -> None:
 
 
 # ---------------------------------------------------------------- command, HTTP, MCP
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_the_command_shows_the_name(
-    question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
-    monkeypatch.setenv("JUSTMEM_RERANKER", "none")
-    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
-    for session in (HOME, NAME):
-        (tmp_path / "session.json").write_text(json.dumps(session), "utf-8")
-        assert CliRunner().invoke(app, ["remember", str(tmp_path / "session.json")]).exit_code == 0
-
-    asked = CliRunner().invoke(app, ["ask", question, "--at", NOW, "--json"])
-    assert json.loads(asked.stdout)["text"].startswith(GRAZ)
-    listed = CliRunner().invoke(app, ["cards", "--subject", "Oskar", "--json"])
-    assert "Oskar" in listed.stdout
-    assert '"User"' not in listed.stdout
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serve(tmp_path_factory.mktemp("naming")) as running:
-        with running.client(running.key("oskar")) as client:
-            for session in (HOME, NAME):
-                done = client.post("/v1/spaces/oskar/sessions?wait=true", json=session)
-                assert done.status_code == 200, done.text
-        yield running
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_http_shows_the_name(server: Running, question: str) -> None:
-    with server.client(server.key("oskar")) as client:
-        asked = {"question": question, "at": NOW}
-        answer = client.post("/v1/spaces/oskar/ask", json=asked).json()
-        assert answer["text"].startswith(GRAZ)
-        found = client.post("/v1/spaces/oskar/recall", json=asked).json()
-        assert {one["card"]["subject"] for one in found["chosen"]} == {"Oskar"}
-        # What the inspector shows.
-        cards = client.get("/v1/spaces/oskar/cards", params={"subject": "Oskar"}).json()
-        assert [card["subject"] for card in cards] == ["Oskar"] * 2
-
-
-async def test_mcp_shows_the_name(server: Running) -> None:
-    sent = {"authorization": f"Bearer {server.key('oskar')}"}
-    async with httpx2.AsyncClient(headers=sent, timeout=30, trust_env=False) as http:
-        transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
-        async with Client(transport) as client:
-            found = await client.call_tool("recall", {"question": QUESTIONS[1], "at": NOW})
-            assert found.structured_content is not None
-            texts = [line.split(" ", 2)[2] for line in found.structured_content["cards"]]
-            assert any(text.startswith("Oskar: I live in Graz.") for text in texts)
-            answer = await client.call_tool("ask", {"question": QUESTIONS[1], "at": NOW})
-            assert answer.structured_content is not None
-            assert answer.structured_content["answer"].startswith(GRAZ)

@@ -242,14 +242,3 @@ def file(r: Random) -> bytes:
             nested = (b"[" * 100_000, b'{"turns":' * 5000, b"9" * 5000)
             data = r.choice((*nested, r.randbytes(200), b"PK\x03\x04"))
     return broken(r, data)
-
-
-def settings(r: Random) -> bytes:
-    """A justmem.toml."""
-    lines = ['space = "ana"', 'model = "rules"', "[budget]\ncards = 5", "[server]\nport = 8765"]
-    lines = r.sample(lines, r.randrange(len(lines)))
-    for _ in range(r.randrange(3)):
-        key = r.choice(("space", "folder", "model", "budget", "store", "x", "server.port"))
-        odd = ("-1", "[[1]]", "{a = 1}", "1979-05-27", '""', "inf", '"\\u0000"', '"~nobody/x"', "x")
-        lines.append(f"{key} = {r.choice((*odd, as_json(text(r)), '[' * 3000))}")
-    return broken(r, "\n".join(lines).encode("utf-8", "surrogatepass"))

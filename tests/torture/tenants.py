@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Mapping
 from random import Random
-from string import ascii_letters, digits
 from typing import Any
 from urllib.parse import quote
 
@@ -73,8 +71,8 @@ def _live(
 
 def _step(every: Mapping[str, Operation], me: Tenant, other: Tenant, r: Random) -> str:
     before = other.contents()
-    what = r.choice([*every]) if r.random() > 0.15 else "guess"
-    reply = guess(me, other, r) if what == "guess" else every[what](me, other, r)
+    what = r.choice([*every])
+    reply = every[what](me, other, r)
     found = leaks(reply, me, other)
     assert not found, f"{what} of {me.label} returned {found}: {reply[:1500]}"
     assert other.contents() == before, f"{what} of {me.label} changed the other's data"
@@ -336,91 +334,3 @@ def call_mcp(
     if space is not None:
         headers["x-justmem-space"] = quote(space, safe="")
     return client.post("/mcp", content=json.dumps(message).encode(), headers=headers)
-
-
-# ---------------------------------------------------------------- guesses
-
-
-def guess(me: Tenant, other: Tenant, r: Random) -> str:
-    """The reply for an id of the other tenant. It must equal the reply for an unknown id."""
-    mine = set(me.ids())
-    # Short ids occur in other words by chance.
-    theirs = [id for id in other.ids() if id not in mine and len(id) > 8]
-    if not theirs:
-        return ""
-    id = unknown = me.sending(r.choice(theirs))
-    while unknown in (*mine, *theirs):  # of the same length and the same kinds of characters
-        unknown = "".join(_similar(each, r) for each in id)
-    me.sending(unknown)
-    where = r.choice([*_WAYS])
-    replies = [_WAYS[where](me, each) for each in (id, unknown)]
-    same = [_without(text, each) for text, each in zip(replies, (id, unknown), strict=True)]
-    assert same[0] == same[1], f"{where} distinguishes {id!r} from {unknown!r}: {same}"
-    return replies[0]
-
-
-def _similar(character: str, r: Random) -> str:
-    return r.choice(
-        next((kind for kind in (digits, ascii_letters) if character in kind), character)
-    )
-
-
-def _without(text: str, id: str) -> str:
-    session = id.partition("#")[0]
-    for form in (id, quote(id, safe=""), json.dumps(id)[1:-1], repr(session)):
-        text = text.replace(form, "ID")
-    return re.sub(r"'date': '[^']*'|'content-length': '\d+'", "", text)
-
-
-def _library(method: str, parameter: str) -> Callable[[Tenant, str], str]:
-    def ask(me: Tenant, id: str) -> str:
-        try:
-            return _received(getattr(me.memory, method)(**{parameter: id}))
-        except JustMemError as error:
-            return f"{type(error).__name__}: {error}"
-
-    return ask
-
-
-def _http(method: str, path: str, field: str | None = None) -> Callable[[Tenant, str], str]:
-    def ask(me: Tenant, id: str) -> str:
-        address = (
-            f"/v1/spaces/{quote(me.space, safe='')}/{path}{'' if field else quote(id, safe='')}"
-        )
-        return _whole(me.client.request(method, address, json={field: id} if field else None))
-
-    return ask
-
-
-def _tool(name: str, argument: str, **fixed: str) -> Callable[[Tenant, str], str]:
-    def ask(me: Tenant, id: str) -> str:
-        call = {"name": name, "arguments": {argument: id, **fixed}}
-        return _whole(call_mcp(me.client, "tools/call", call, me.space))
-
-    return ask
-
-
-_WAYS: dict[str, Callable[[Tenant, str], str]] = {
-    **{
-        f"library {method} {name}": _library(method, name)
-        for method, name in (
-            ("card", "card_id"),
-            ("source", "card_id"),
-            ("session", "session_id"),
-            ("quarantined", "session_id"),
-            ("cards", "session"),
-            ("forget", "card"),
-            ("forget", "session"),
-            ("forget", "subject"),
-            ("pin", "card"),
-            ("undo", "card"),
-            ("note_at", "key"),
-        )
-    },
-    "GET card": _http("GET", "cards/"),
-    "GET session": _http("GET", "sessions/"),
-    "GET note": _http("GET", "notes/"),
-    **{f"POST forget {name}": _http("POST", "forget", name) for name in ("card", "session", "key")},
-    "tool show": _tool("show", "name", what="source"),
-    "tool forget": _tool("forget", "session"),
-}
