@@ -109,6 +109,8 @@ def ask(page: Browser, question: str) -> None:
 
 
 def test_an_answer_shows_its_plan_its_evidence_its_price_and_its_words(page: Browser) -> None:
+    go(page, "#/space/ana/ask")
+    page.wait_for("gravel bike", ".asked .cards")  # what memory holds, before the first question
     ask(page, "When did I buy the gravel bike?")
     assert "20 May 2024" in page.text(".answer")
     assert "LOOKUP" in page.text(".access")

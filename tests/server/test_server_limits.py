@@ -99,7 +99,8 @@ def test_an_endless_body_is_cut_off(client: httpx.Client) -> None:
 JSON = {"content-type": "application/json"}
 MALFORMED: list[tuple[bytes, dict[str, str], str]] = [
     (b"", JSON, "body: this is required."),
-    (b"{", JSON, "JSON"),
+    (b"{", JSON, "body.1: it is not JSON."),
+    (b'{"question": "x", "labels": []}', JSON, "body.labels: it should be a JSON object."),
     (b"[]", JSON, "send a JSON object"),
     (b"null", JSON, "send a JSON object"),
     (b'"text"', JSON, "send a JSON object"),
@@ -254,9 +255,9 @@ def test_a_failed_session_is_retried_on_request(tmp_path: Path) -> None:
 
 
 def test_an_ask_that_takes_too_long_is_told_so_and_still_counted(tmp_path: Path) -> None:
-    quick = "request_seconds = 0.5"
+    quick = "request_seconds = 3"
     with (
-        serve_openai(lambda _: Respond(chat_body(ANSWER), delay=2.0)) as model,
+        serve_openai(lambda _: Respond(chat_body(ANSWER), delay=600.0)) as model,
         served_by(tmp_path / "s", model, "answerer", server=quick) as running,
         running.owner() as owner,
     ):

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from justmem.runtime import tokens
@@ -275,6 +275,9 @@ async def test_errors_tell_the_agent_what_to_do(server: Running) -> None:
         await client.call_tool("remember", {"text": BOUGHT, "at": "2024-05-20T20:00"})
         missing = await client.call_tool("show", {"what": "source", "name": "nosuch"})
         assert missing.is_error
+        with pytest.raises(MCPError, match="There is no session 'nosuch' in this space"):
+            await client.read_resource("justmem://sessions/nosuch")
+        assert "nosuch" not in server.log
         wrong = await client.call_tool("forget", {})
         assert wrong.is_error
         assert "Say what to forget" in str(wrong.content)
@@ -338,6 +341,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"question": "Which bike?", "sessions": ["x"]}, "no session 'x'"),
     ("recall", {"question": "Which bike?", "as_of": "soon"}, "as_of"),
     ("remember", {"session": "x", "rebuild": True}, "'x'"),
+    ("recall", {}, "question: this is required."),
+    ("show", {"what": "all"}, "what: it should be 'profile', 'history'"),
+    ("forget", {"card": "CARD", "dry_run": True}, "forget has no argument 'dry_run'. It has card"),
     ("show", {"what": "history", "name": "Jonas"}, "Jonas"),
     ("show", {"what": "profile", "name": "Jonas"}, "Jonas"),
 ]

@@ -8,13 +8,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from justmem.domain import Answer, Evidence, Receipt, Remembered
-from justmem.errors import InputError, JustMemError, KeyTooWeak, NoRoom
+from justmem.domain import Answer, Evidence, Receipt, Remembered, SessionRecord
+from justmem.errors import InputError, JustMemError, KeyTooWeak, NoRoom, NotInMemory
 from justmem.intake.sessions import SessionLike
 from justmem.memory import AsyncMemory
 from justmem.server.access_keys import Key, Right
 from justmem.server.state import Server
 from justmem.spaces import no_such_space
+
+
+async def record_of(memory: AsyncMemory, id: str) -> SessionRecord:
+    for record in await memory.sessions():
+        if record.id == id:
+            return record
+    raise NotInMemory(f"There is no session {id!r} in this space.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +102,13 @@ class SpaceAccess:
             if rebuild:
                 ids = await spaces.store(self.space).rebuild(session)
             else:
-                ids = [each.id for each in await memory.sessions() if not each.state.settled]
-        chosen = [id for id in ids if session in (None, id)]
-        tasks = [spaces.background.add(self.space, id, self.key.actor) for id in chosen]
+                found = (
+                    await memory.sessions()
+                    if session is None
+                    else [await record_of(memory, session)]
+                )
+                ids = [each.id for each in found if not each.state.settled]
+        tasks = [spaces.background.add(self.space, id, self.key.actor) for id in ids]
         if tasks and wait:
             await asyncio.wait(tasks, timeout=wait)
         return len(tasks)

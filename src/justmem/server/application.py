@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Security
+from fastapi import APIRouter, Depends, FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem, respond
 from justmem.server.proxy import routes as chat_routes
 from justmem.server.proxy.upstreams import Upstreams
-from justmem.server.requests import ThisKey, ThisServer
+from justmem.server.requests import ThisKey, ThisServer, check_query
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -96,15 +96,17 @@ def api(server: Server) -> FastAPI:
         session_routes.router,
         card_routes.questions,
         card_routes.router,
-        chat_routes.router,
     ):
-        app.include_router(router, dependencies=[_KEY])
+        app.include_router(router, dependencies=[_KEY, Depends(check_query)])
+    app.include_router(chat_routes.router, dependencies=[_KEY])
     app.router.routes += tools.routes
-    app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
+    app.router.default = StaticFiles(directory=PAGES, html=True)
     return app
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:
+    if "route" not in request.scope and isinstance(error, HTTPException):  # of the pages
+        error = HTTPException(404)
     return respond(error, request.url.path)
 
 

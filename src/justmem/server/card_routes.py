@@ -94,7 +94,7 @@ class RecallSpaces(Question):
 
     model_config = with_example({"question": "When do we meet?", "spaces": ["ana", "team"]})
 
-    spaces: list[str] = Field(max_length=20)
+    spaces: list[str] = Field(min_length=1, max_length=20)
     prompt: PromptTokens = None
 
 

@@ -53,11 +53,13 @@ _PRIVATE: Mapping[type[JustMemError], str] = {
 }
 # Pydantic's words for the commonest mistakes are about Python.
 _MISTAKES = {
-    "model_attributes_type": "send a JSON object, with the header Content-Type: application/json",
-    "dict_type": "send a JSON object, with the header Content-Type: application/json",
+    "model_attributes_type": "it should be a JSON object",
+    "dict_type": "it should be a JSON object",
+    "json_invalid": "it is not JSON",
     "extra_forbidden": "there is no such field",
     "missing": "this is required",
 }
+_NO_OBJECT = "send a JSON object, with the header Content-Type: application/json"
 _PLAIN = {
     "Not Found": "There is nothing at this path. /openapi.json lists the routes.",
     "Method Not Allowed": "This path does not allow this method. /openapi.json lists the routes.",
@@ -104,6 +106,15 @@ def respond(error: Exception, path: str) -> JSONResponse:
     return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
 
 
+def mistake(error: Mapping[str, Any]) -> str:
+    """One error of pydantic, in plain words."""
+    place, what = ".".join(map(str, error["loc"])), error["msg"]
+    what = _MISTAKES.get(error["type"], what.removeprefix("Value error, ").rstrip("."))
+    if place == "body" and error["type"] in ("model_attributes_type", "dict_type"):
+        what = _NO_OBJECT
+    return f"{place}: {what.replace('Input should', 'it should')}."
+
+
 def _described(error: Exception) -> tuple[str, int, str, dict[str, str]]:
     """Name, status, message and headers."""
     if isinstance(error, JustMemError):
@@ -115,9 +126,7 @@ def _described(error: Exception) -> tuple[str, int, str, dict[str, str]]:
         headers = {} if after is None else {"retry-after": str(max(1, math.ceil(after)))}
         return name, status, public(error), headers
     if isinstance(error, RequestValidationError):
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        return "input-error", 422, f"{place}: {_MISTAKES.get(first['type'], first['msg'])}.", {}
+        return "input-error", 422, mistake(error.errors()[0]), {}
     if isinstance(error, HTTPException):
         name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         detail = _PLAIN.get(error.detail, error.detail)

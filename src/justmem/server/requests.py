@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Header, Path, Query, Request
+from fastapi.dependencies.utils import get_flat_params
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from justmem.errors import InputError
@@ -19,20 +20,32 @@ from justmem.server.state import Server
 # ---------------------------------------------------------------- parameters and bodies
 
 
-def _decoded(text: str) -> str:
+def decoded(text: str) -> str:
     """Path parameters arrive as they were sent: see `Middleware`."""
-    return unquote(text, errors="strict")
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise InputError(f"{text[:100]!r} is not UTF-8, percent-encoded.") from None
+
+
+def check_query(request: Request) -> None:
+    """A misspelt parameter, such as `verfy`, must not be ignored."""
+    known = {field.alias for field in get_flat_params(request.scope["route"].dependant)}
+    for name in request.query_params:
+        if name not in known:
+            raise InputError(f"query.{name[:100]}: there is no such parameter.")
 
 
 SpaceName = Annotated[
     str,
     Path(description="The name of a space: any text, percent-encoded.", examples=["ana"]),
-    AfterValidator(_decoded),
+    AfterValidator(decoded),
 ]
 SpaceHeader = Annotated[
-    str | None, Header(alias="x-justmem-space", description="The space, percent-encoded.")
+    str | None,
+    Header(alias="x-justmem-space", description="The space, percent-encoded."),
 ]
-Id = Annotated[str, Path(description="Percent-encoded."), AfterValidator(_decoded)]
+Id = Annotated[str, Path(description="Percent-encoded."), AfterValidator(decoded)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 Time = Annotated[
@@ -76,7 +89,7 @@ def key_of(request: Request) -> Key:
 
 def space_for(key: Key, named: str | None) -> str:
     """The space of a request whose path names none: by header, or the key's only one."""
-    space = unquote(named) if named else key.only
+    space = decoded(named) if named else key.only
     if space is None:
         raise InputError(
             "Name the space with the header X-JustMem-Space, or use a key that opens one space."

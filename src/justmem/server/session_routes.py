@@ -16,7 +16,8 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
 )
-from justmem.errors import InputError, NotInMemory
+from justmem.errors import InputError
+from justmem.server.access import record_of
 from justmem.server.requests import (
     Body,
     Id,
@@ -145,15 +146,13 @@ async def get_session(id: Id, memory: Readable) -> Session:
 @router.get("/sessions/{id}/status")
 async def session_status(id: Id, memory: Readable) -> SessionRecord:
     """pending, stored, empty (nothing durable was said) or failed, with the reason."""
-    for record in await memory.sessions():
-        if record.id == id:
-            return record
-    raise NotInMemory(f"There is no session {id!r} in this space.")
+    return await record_of(memory, id)
 
 
 @router.get("/sessions/{id}/quarantined")
 async def list_quarantined(id: Id, memory: Readable) -> list[Quarantined]:
     """Cards that no turn supports. They are never used as memory."""
+    await record_of(memory, id)
     return await memory.quarantined(id)
 
 

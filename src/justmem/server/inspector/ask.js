@@ -1,9 +1,9 @@
 // A question, and everything between it and its answer.
 
-import { inSpace, post } from "./api.js";
+import { get, inSpace, post } from "./api.js";
 import { conversation, quoteOf } from "./conversation.js";
 import { announce, count, day, field, h, moment } from "./dom.js";
-import { tags, told, when } from "./lists.js";
+import { rows, tags, told, when } from "./lists.js";
 import { receiptChart } from "./receipt.js";
 import { openSource } from "./source.js";
 
@@ -12,7 +12,7 @@ addEventListener("stale", () => kept.clear());
 
 export function askView({ space, signal, fail }) {
   if (kept.has(space)) return kept.get(space);
-  const question = h("textarea", { rows: 2, required: true, maxlength: 100_000, placeholder: "What did my bike cost?" });
+  const question = h("textarea", { rows: 2, required: true, maxlength: 100_000, placeholder: "For example: Where do I live?" });
   const at = h("input", { type: "datetime-local" });
   const speaker = h("input", { type: "text", autocomplete: "off", maxlength: 200 });
   const result = h("div", { class: "asked" });
@@ -21,6 +21,7 @@ export function askView({ space, signal, fail }) {
     event.preventDefault();
     asked.abort();
     asked = new AbortController();
+    kept.set(space, view);
     const button = form.querySelector("button.main");
     button.disabled = true;
     result.setAttribute("aria-busy", "true");
@@ -39,16 +40,26 @@ export function askView({ space, signal, fail }) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) (event.preventDefault(), form.requestSubmit());
   });
   const form = h("form", { class: "ask", submit },
-    field("Question, or a remark you would like a reply to", question),
+    field("Your question", question),
     h("div", { class: "send" }, h("button", { class: "main" }, "Ask"),
       h("details", {}, h("summary", {}, "Time and speaker"),
         h("div", { class: "filters" },
           field("Asked at", at, "Default: now. Later sessions are left out."),
           field("Speaker", speaker, "Who asks: “my” refers to them. Default: the person most cards are about.")))));
   const view = [h("h1", {}, "Ask"), form, result];
-  kept.set(space, view);
+  known(space, result, signal);
   signal.addEventListener("abort", () => kept.size > 8 && kept.delete(kept.keys().next().value));
   return view;
+}
+
+/** Before the first question: what memory holds on the person whom most cards are about. */
+async function known(space, result, signal) {
+  try {
+    const { subject, cards } = await get(inSpace(space, "profile"), {}, signal);
+    if (!result.childElementCount) result.append(h("h2", {}, `What memory holds on ${subject}`), rows(space, cards));
+  } catch {
+    // It has no such person, or no space: the answer will say so.
+  }
 }
 
 /** Fills `result`: the answer above, how it came about below. */
@@ -65,7 +76,7 @@ async function answered(space, body, result, signal) {
 }
 
 function citations(space, { citations: list, sufficient }) {
-  if (!list.length) return [h("p", { class: "quiet" }, sufficient ? "No exact words are cited." : "The answer is not in memory.")];
+  if (!list.length) return sufficient ? [h("p", { class: "quiet" }, "No exact words are cited.")] : [];
   return [h("ol", { class: "citations", "aria-label": "Citations" }, list.map((each, index) =>
     h("li", {}, h("button", { type: "button", class: "citation", click: () => openSource(space, { citations: [each] }) },
       h("span", { class: "unseen" }, `Citation ${index + 1}: `), quoteOf(each)))))];
@@ -95,7 +106,7 @@ function planned({ access, plan }) {
 function found(space, evidence) {
   const all = evidence.candidates ?? [];
   const sections = [h("section", {}, h("h2", {}, `Chosen: ${count(evidence.chosen.length, "card")}`),
-    h("p", { class: "quiet" }, `Of ${count(all.length, "candidate")}, as of ${moment(evidence.at)}.`),
+    h("p", { class: "quiet" }, `Of ${count(all.length, "candidate")}, as of ${moment(evidence.at)}. A card counts less if another card of its session was chosen before, so the scores are not always in order.`),
     evidence.chosen.length ? scored(space, evidence.chosen, "Chosen cards and their scores") : "")];
   const ids = (cards) => new Set(cards.map((card) => card.id));
   const chosen = ids(evidence.chosen.map((each) => each.card)), read = ids(evidence.cards);

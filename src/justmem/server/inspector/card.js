@@ -20,7 +20,7 @@ async function load(space, id, title, body, signal) {
   const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   body.replaceChildren(
     h("dl", { class: "facts" },
-      fact("Is", tags(card)),
+      fact("Kind and status", tags(card)),
       fact("Happened", card.event_date.text === "unknown" ? "not known" : when(card)),
       fact("Said", moment(card.said_at)),
       fact("Supported by", `turn ${card.turns.join(", ")}`),

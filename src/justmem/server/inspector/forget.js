@@ -95,9 +95,9 @@ async function preview(context, what, result) {
     forgotten.cards > cards.length && cards.length ? h("p", { class: "quiet" }, `and ${count(forgotten.cards - cards.length, "more card")}`) : "",
     h("form", { class: "confirm", submit },
       what.kind === "everything" ? field(`To go on, type the name of the space: ${space}`, Object.assign(sure, { id: "f-sure" })) : "",
-      h("p", {}, h("label", { for: "f-verify" }, verify, " Look for it on the disk afterwards: gives a certificate")),
+      h("p", { class: "choices" }, h("label", { for: "f-verify" }, verify, "Search the disk for it afterwards and show a certificate")),
       wrong,
-      h("div", { class: "actions" }, button, h("button", { type: "button", click: () => (result.replaceChildren(), document.querySelector("form.forget button").focus()) }, "Keep"))));
+      h("div", { class: "actions" }, button, h("button", { type: "button", click: () => (result.replaceChildren(), document.querySelector("form.forget button").focus()) }, "Cancel"))));
 }
 
 async function whole(space, signal) {

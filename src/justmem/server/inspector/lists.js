@@ -2,7 +2,7 @@
 
 import { day, h, time } from "./dom.js";
 
-export const KINDS = ["fact", "event", "preference", "state", "measurement", "relation", "list", "interaction"];
+export const KINDS = ["fact", "event", "preference", "state", "measurement", "relation", "list", "interaction", "note"];
 export const STATUSES = ["stable", "ongoing", "planned", "completed"];
 
 export function href(space, view, id, query = {}) {

@@ -36,7 +36,7 @@ async function loaded(context, title, body, again) {
     h("div", { class: "actions" },
       retryButton(context, record, again),
       h("a", { class: "button danger", href: href(space, "forget", undefined, { session: id }) }, "Forget this session…")),
-    h("h2", {}, `Its cards: ${count(record.cards, "card")}`),
+    h("h2", {}, count(record.cards, "card")),
     found.length ? rows(space, found) : h("p", { class: "empty" }, record.state === "empty" ? "Nothing durable was said." : "No cards yet."),
     found.length < record.cards ? h("p", {}, h("a", { href: href(space, "cards", undefined, { session: id }) }, "All of its cards")) : "",
     unsupported.length ? quarantined(unsupported) : "",

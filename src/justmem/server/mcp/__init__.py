@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import Field
 from starlette.routing import BaseRoute, Route
@@ -41,8 +42,11 @@ def _add_resources(server: MCPServer[Any], tools: Tools) -> None:
     """What a person can attach to a chat."""
 
     async def shown(context: Call, what: str, name: str) -> str:
-        async with tools.memory(context) as memory:
-            return "\n".join(await show(memory, what, name)) or "(nothing in memory)"
+        try:
+            async with tools.memory(context) as memory:
+                return "\n".join(await show(memory, what, name)) or "(nothing in memory)"
+        except ToolError as error:
+            raise ResourceNotFoundError(str(error)) from None
 
     @server.resource("justmem://cards/{id}", title="A card and its source", mime_type="text/plain")
     async def card(id: str, context: Call) -> str:

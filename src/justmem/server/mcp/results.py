@@ -133,6 +133,6 @@ def _note(note: Note) -> str:
 
 
 def _record(record: SessionRecord) -> str:
-    counts = f"{record.turns} turns, {record.cards} cards"
+    counts = f"turns: {record.turns}, cards: {record.cards}"
     when, state = f"{record.at:%Y-%m-%d %H:%M}", record.state.value
     return f"{one_line(record.id)}: {when}, {state}, {counts}"

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from justmem.domain import Card
 from justmem.errors import JustMemError
@@ -39,7 +39,7 @@ from justmem.server.mcp.results import (
     show,
 )
 from justmem.server.middleware import KEY
-from justmem.server.problems import public
+from justmem.server.problems import mistake, public
 from justmem.server.requests import space_for
 from justmem.server.state import Server
 
@@ -274,6 +274,23 @@ class Tools:
         ]
 
 
+class _Tool(Tool):
+    """Refuses unknown arguments, such as `dry_run` for `forget`, which would be ignored."""
+
+    async def run(
+        self, arguments: dict[str, Any], context: Call, convert_result: bool = False
+    ) -> Any:
+        known = self.parameters["properties"]
+        for name in arguments:
+            if name not in known:
+                raise ToolError(f"{self.name} has no argument {name!r}. It has {', '.join(known)}.")
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            raise ToolError(mistake(error.errors()[0])) from None
+        return await super().run(arguments, context, convert_result)
+
+
 def _client(context: Call) -> str:
     """The name that the client gives itself. It goes into the change log and gives no rights."""
     known = context.session.client_params
@@ -291,7 +308,7 @@ def _defined(work: Callable[..., Any], *, reads: bool = False, repeats: bool = F
         read_only_hint=reads or None, idempotent_hint=repeats or None, open_world_hint=False
     )
     about = " ".join((work.__doc__ or "").split())
-    tool = Tool.from_function(work, description=about, annotations=hints, structured_output=True)
+    tool = _Tool.from_function(work, description=about, annotations=hints, structured_output=True)
     tool.parameters = _slim(tool.parameters)
     if work.__name__ == "ask":
         for each in tool.parameters["properties"].values():
