@@ -59,6 +59,8 @@ SHOWN: list[tuple[list[str], int, str]] = [
     (["cards", "--kind", "rumour"], 2, "preference"),
     (["ask", "  "], 2, "question is empty"),
     (["recall", "  "], 2, "question is empty"),
+    (["add", " "], 2, "The text is empty"),
+    (["add", "--help"], 0, "TEXT"),
     (["recall", "Where?", "--plan", '{"rewrites": ["a", "b", "c"]}'], 2, "up to two texts"),
     (["recall", "Where?", "--plan", '{"period": "May"}'], 2, "2023-05"),
     (["recall", "Where?", "--plan", '["a"]'], 2, "Write an object"),

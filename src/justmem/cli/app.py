@@ -126,12 +126,12 @@ def _command(name: str) -> Any:
 
 
 def _name_values(command: Any) -> None:
-    """The help shows `--at AT` instead of the type, `--at <str>`."""
+    """The help shows `--at AT` instead of the type, `--at <str>`, and TEXT for an argument."""
     for each in getattr(command, "commands", {}).values():
         _name_values(each)
-    for option in command.params:
-        if option.metavar is None and option.opts[0].startswith("-") and not option.is_flag:
-            option.metavar = option.name.upper()
+    for param in command.params:
+        if param.metavar is None and not getattr(param, "is_flag", False):
+            param.metavar = param.name.upper()
 
 
 def _sentence(error: Exception) -> str:

@@ -36,6 +36,8 @@ def add(
     `justmem retry` tries again.
     """
     said = sys.stdin.read() if text == "-" else text
+    if not said.strip():
+        raise typer.BadParameter("The text is empty.")
     turn = {"role": "user", "content": said} | ({"name": speaker} if speaker else {})
     done = with_memory(lambda memory: memory.remember([turn], at=at or now()), create=True)
     nothing = "The words are stored. No card was made of them."
