@@ -77,7 +77,7 @@ def test_a_key_in_the_environment_switches_nothing_on(monkeypatch: pytest.Monkey
     assert load().model == "rules"
 
 
-def test_what_is_passed_wins_over_the_environment_and_that_over_the_file(
+def test_arguments_win_over_the_environment_and_the_environment_over_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = toml('space = "file"\nmodel = "openai:file"\nconcurrency = 7')
@@ -216,7 +216,7 @@ def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         ("reranker", "openai:gpt-4.1-mini"),
     ],
 )
-def test_a_spec_that_names_nothing_says_the_valid_forms(setting: str, spec: str) -> None:
+def test_an_unknown_name_is_refused_with_the_valid_forms(setting: str, spec: str) -> None:
     with pytest.raises(InvalidSetting, match=r"package\.module:attribute"):
         load(**{setting: spec})
 
@@ -230,7 +230,7 @@ def test_a_spec_that_names_nothing_says_the_valid_forms(setting: str, spec: str)
         (f"{__name__}:not_a_model", "needs a complete method"),
     ],
 )
-async def test_an_object_that_is_no_model_is_refused(spec: str, sentence: str) -> None:
+async def test_an_object_without_the_right_method_is_refused(spec: str, sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
         build_parts(load(model=spec))
 
@@ -241,7 +241,7 @@ async def test_a_setting_that_cannot_be_used_leaves_no_file_behind(tmp_path: Pat
     assert not (tmp_path / "memory").exists()
 
 
-def test_an_embedder_of_unknown_length_asks_for_it() -> None:
+def test_an_embedder_with_an_unknown_vector_length_asks_for_it() -> None:
     settings = load(embedder="openai:mystery@http://localhost:1/v1")
     with pytest.raises(InvalidSetting, match="set dimensions"):
         providers.build_embedder(settings.embedder, settings, None)
@@ -345,7 +345,7 @@ def test_only_openai_gets_the_openai_key(
     assert providers.key_for(providers.parse(spec, "model"), load()) == key
 
 
-async def test_a_server_that_wants_a_key_says_how_to_set_one() -> None:
+async def test_a_server_that_needs_a_key_gets_a_clear_error() -> None:
     with (
         serve_openai([Respond(error_body("no key"), status=401)]) as server,
         pytest.raises(ModelRefused, match=r"needs an API key.*JUSTMEM_API_KEY"),

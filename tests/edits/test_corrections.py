@@ -165,7 +165,7 @@ async def test_a_wrong_correction_changes_nothing(make: Make, changes: Any, erro
     assert [line async for line in memory.export()][1:] == before[1:]
 
 
-async def test_only_a_card_that_is_there_can_be_corrected(make: Make) -> None:
+async def test_an_unknown_card_cannot_be_corrected(make: Make) -> None:
     memory, card = await told(make)
     note = await memory.note("The door code is 4711.")
     made = await memory.correct(card.id, fact="lives in Vienna")
@@ -180,7 +180,7 @@ async def test_only_a_card_that_is_there_can_be_corrected(make: Make) -> None:
         await memory.correct(note.id, fact="lives in Linz")
 
 
-async def test_of_two_corrections_at_once_one_wins_and_the_other_is_told(make: Make) -> None:
+async def test_of_two_corrections_at_once_one_gets_an_error(make: Make) -> None:
     memory, card = await told(make)
     cities = ["Vienna", "Linz", "Wels", "Steyr"]
     done = await asyncio.gather(

@@ -198,7 +198,7 @@ async def test_recall_is_filtered_by_labels_sessions_days_and_a_limit(make: Make
         await found(labels={"project": "attic"})
 
 
-async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
+async def test_recall_as_of_a_day_shows_what_was_true_then(make: Make) -> None:
     memory = await make(clock=clock)
     for at, text in (
         ("2023-01-10", "I live in Graz."),
@@ -229,13 +229,13 @@ async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
         ({"labels": 3}, "Labels must be"),
     ],
 )
-async def test_a_wrong_filter_says_what_it_should_be(make: Make, wrong: Any, says: str) -> None:
+async def test_an_invalid_filter_is_explained(make: Make, wrong: Any, says: str) -> None:
     memory = await make()
     with pytest.raises(InputError, match=says):
         await memory.recall("Where do I live?", **wrong)
 
 
-async def test_labels_can_be_set_later_and_stay(make: Make) -> None:
+async def test_labels_can_be_set_later_and_are_kept(make: Make) -> None:
     memory = await make()
     session = {"id": "s", "at": "2024-05-01", "turns": [{"speaker": "Mira", "text": "I sing."}]}
     await memory.remember(session)

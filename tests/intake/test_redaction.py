@@ -42,7 +42,7 @@ class Heard(HashEmbedder):
         return await super().embed(texts, query=query)
 
 
-async def test_no_model_and_no_store_sees_what_was_taken_out(make: Make, tmp_path: Path) -> None:
+async def test_redacted_text_reaches_no_model_and_no_store(make: Make, tmp_path: Path) -> None:
     model = scripted(extract=extract_history, plan=plan(source=True), answer=ANSWER)
     embedder = Heard()
     memory = await make(model, redact=secrets, embedder=embedder)
@@ -62,7 +62,7 @@ async def test_no_model_and_no_store_sees_what_was_taken_out(make: Make, tmp_pat
     assert not any(CARD[-9:].encode() in path.read_bytes() for path in files)
 
 
-async def test_every_way_in_is_redacted(make: Make) -> None:
+async def test_every_kind_of_input_is_redacted(make: Make) -> None:
     memory = await make(scripted(extract=extract_history), redact=secrets)
     await memory.keep(SESSION)
     (pending,) = await memory.waiting()
@@ -71,7 +71,7 @@ async def test_every_way_in_is_redacted(make: Make) -> None:
     assert "[card number]" in (await memory.session("other")).turns[0].text
 
 
-async def test_the_same_secret_again_costs_nothing(make: Make) -> None:
+async def test_remembering_the_same_secret_again_costs_nothing(make: Make) -> None:
     memory = await make(scripted(extract=extract_history), redact=secrets)
     await memory.remember(SESSION)
     again = await memory.remember(SESSION)
@@ -79,7 +79,9 @@ async def test_the_same_secret_again_costs_nothing(make: Make) -> None:
     assert again.receipt.notes == ("1 of 2 turns were redacted",)
 
 
-async def test_words_kept_before_there_was_a_hook_pass_it_before_they_are_sent(make: Make) -> None:
+async def test_words_stored_before_the_hook_was_set_are_redacted_before_they_are_sent(
+    make: Make,
+) -> None:
     memory = await make(scripted(extract=extract_history))
     kept = await memory.keep(SESSION["turns"], at="2024-05-01")
     model = scripted(extract=extract_history)
@@ -91,7 +93,7 @@ async def test_words_kept_before_there_was_a_hook_pass_it_before_they_are_sent(m
     assert len(await again.sessions()) == 1
 
 
-async def test_an_id_made_from_the_words_tells_nothing_of_them(make: Make) -> None:
+async def test_an_id_made_from_content_does_not_reveal_redacted_words(make: Make) -> None:
     memory = await make(redact=secrets)
     ids = {
         (
@@ -153,15 +155,13 @@ async def test_a_hook_that_fails_stops_everything_and_its_words_are_not_repeated
     assert await memory.sessions() == []
 
 
-async def test_a_question_of_which_nothing_is_left_is_refused(make: Make) -> None:
+async def test_a_question_that_is_empty_after_redaction_is_refused(make: Make) -> None:
     memory = await make(redact=lambda text: "")
     with pytest.raises(InvalidQuestion, match="empty after redaction"):
         await memory.ask("What is my PIN?")
 
 
-async def test_an_export_with_what_is_to_be_redacted_is_not_loaded(
-    make: Make, tmp_path: Path
-) -> None:
+async def test_an_export_with_text_to_be_redacted_is_not_loaded(make: Make, tmp_path: Path) -> None:
     free = await make(scripted(extract=extract_history), space="free")
     await free.remember_many([RUN, SESSION])
     file = tmp_path / "free.jsonl"
@@ -203,7 +203,9 @@ def test_a_hook_is_named_in_settings(tmp_path: Path) -> None:
     ],
     ids=["unknown", "absent", "text", "number", "huge"],
 )
-async def test_what_is_no_hook_is_refused_by_name(tmp_path: Path, named: Any, told: str) -> None:
+async def test_an_object_that_is_not_a_hook_is_refused(
+    tmp_path: Path, named: Any, told: str
+) -> None:
     with pytest.raises(InvalidSetting, match=told):
         await justmem.open_async(
             "ana", folder=tmp_path, redact=named, embedder=HashEmbedder(8), reranker="none"

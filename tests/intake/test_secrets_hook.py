@@ -47,7 +47,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("text", "left"), FOUND, ids=[left[:40] for _, left in FOUND])
-def test_it_takes_out(text: str, left: str) -> None:
+def test_secrets_are_replaced(text: str, left: str) -> None:
     assert secrets(text) == left
 
 
@@ -88,18 +88,18 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("text", ORDINARY, ids=[text[:40] for text in ORDINARY])
-def test_it_leaves_alone(text: str) -> None:
+def test_other_text_is_left_alone(text: str) -> None:
     assert secrets(text) == text
 
 
 @pytest.mark.parametrize("text", [text for text, _ in FOUND])
-def test_its_own_output_stays_as_it_is(text: str) -> None:
+def test_redacted_text_is_not_redacted_again(text: str) -> None:
     assert secrets(secrets(text)) == secrets(text)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("password isky=:-_'\"[]{}.eyJ 4111\n sk-AZ09 token"), max_size=200))
-def test_twice_is_once_whatever_is_said(text: str) -> None:
+def test_redacting_twice_is_the_same_as_once(text: str) -> None:
     assert secrets(secrets(text)) == secrets(text)
 
 

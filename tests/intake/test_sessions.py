@@ -32,7 +32,7 @@ def test_openai_messages_become_a_session() -> None:
     assert session.at == AT
 
 
-def test_a_dict_says_its_own_id_and_time() -> None:
+def test_a_dict_can_have_an_id_and_a_time() -> None:
     session = as_session({"id": 7, "date": "2024-05-20T14:30", "messages": [said("Hello")]})
 
     assert (session.id, session.at) == ("7", AT)
@@ -62,19 +62,19 @@ def test_our_own_type_passes_through() -> None:
     assert as_session(session) == session
 
 
-def test_what_is_passed_wins_over_what_the_session_says() -> None:
+def test_arguments_win_over_the_fields_of_the_session() -> None:
     session = as_session({"id": "a", "at": "2020-01-01", "turns": [said("Hi")]}, at=AT, id="b")
 
     assert (session.id, session.at) == ("b", AT)
 
 
-def test_a_session_is_dated_by_its_first_dated_turn_if_by_nothing_else() -> None:
+def test_a_session_without_a_time_has_the_time_of_its_first_dated_turn() -> None:
     turns = [said("Hi"), {**said("there"), "at": "2024-05-20T14:30"}]
 
     assert as_session(turns, otherwise="2001-01-01").at == AT
 
 
-def test_without_an_id_the_content_makes_one_and_always_the_same() -> None:
+def test_the_same_content_always_gets_the_same_id() -> None:
     first, again = as_session([said("Hi")], at=AT), as_session([said("Hi")], at=AT)
     other = as_session([said("Ho")], at=AT)
 
@@ -132,14 +132,14 @@ def test_our_own_type_is_cleaned_too() -> None:
     assert as_session(session).turn(1) == Turn(speaker="A na", text="x�")
 
 
-def test_a_megabyte_is_a_turn_and_ten_are_refused_with_what_to_do() -> None:
+def test_a_turn_that_is_too_long_is_refused_with_advice() -> None:
     assert len(as_session([said("word " * 200_000)], at=AT).turn(1).text) == 1_000_000
     with pytest.raises(InvalidSession, match=r"Turn 1: .*10,000,000 characters.*Split it"):
         as_session([said("word " * 2_000_000)], at=AT)
 
 
 @given(st.text(st.characters(exclude_categories=()), min_size=1))
-def test_no_text_breaks_what_comes_later(text: str) -> None:
+def test_any_text_can_be_encoded_afterwards(text: str) -> None:
     session = as_session([said("Hi"), said(text, "assistant")], at=AT)
 
     session.turn(2).text.encode("utf-8")
@@ -180,7 +180,7 @@ def test_no_text_breaks_what_comes_later(text: str) -> None:
         ([{"at": AT, "turns": [said("Hi")]}], "remember_many takes those"),
     ],
 )
-def test_absurd_sessions_are_refused_with_a_reason(value: object, sentence: str) -> None:
+def test_invalid_sessions_are_refused_with_a_reason(value: object, sentence: str) -> None:
     with pytest.raises(InvalidSession, match=sentence.replace("(", r"\(")):
         as_session(value, at=AT)  # type: ignore[arg-type]
 
@@ -213,11 +213,11 @@ def test_many_ways_to_write_the_same_time(value: object) -> None:
     assert as_time(value) == AT
 
 
-def test_a_time_keeps_the_clock_of_those_who_spoke() -> None:
+def test_a_time_keeps_the_local_time_of_the_speaker() -> None:
     assert as_time("2024-05-20T23:30:00-07:00").date() == date(2024, 5, 20)
 
 
-def test_a_day_is_its_midnight() -> None:
+def test_a_day_means_its_midnight() -> None:
     assert as_time(date(2024, 5, 20)) == as_time("2024-05-20") == datetime(2024, 5, 20)
 
 
@@ -240,18 +240,18 @@ def test_a_day_is_its_midnight() -> None:
         "99999999999999999",
     ],
 )
-def test_what_is_no_time_is_refused_and_the_forms_are_named(value: object) -> None:
+def test_an_invalid_time_is_refused_and_the_error_shows_the_forms(value: object) -> None:
     with pytest.raises(InvalidSession, match="2024-05-20T14:30"):
         as_time(value)
 
 
 @pytest.mark.parametrize("value", ["0024-05-20", "3024-05-20", datetime(1066, 10, 14)])
-def test_a_year_that_cannot_be_right_is_refused(value: object) -> None:
+def test_a_year_out_of_range_is_refused(value: object) -> None:
     with pytest.raises(InvalidSession, match="cannot be right"):
         as_time(value)
 
 
-def test_a_changed_copy_has_a_digest_of_its_own() -> None:
+def test_a_changed_copy_has_another_digest() -> None:
     whole = as_session([said("My cat is called Pixel."), said("She is two.")], at=AT)
     before = whole.digest
     changed = [whole.without([1]), whole.model_copy(update={"at": AT + timedelta(days=1)})]

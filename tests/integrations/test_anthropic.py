@@ -136,7 +136,7 @@ async def test_the_replies_are_those_of_the_file_system_tool(
 
 
 @pytest.mark.parametrize("given", [create(f"{A}/b.txt"), rename(B, f"{A}/b.txt")])
-async def test_a_file_is_no_directory(memory: SafeMemory, given: dict[str, Any]) -> None:
+async def test_a_file_cannot_be_a_directory(memory: SafeMemory, given: dict[str, Any]) -> None:
     tool = AsyncJustMemMemoryTool(memory)
     for path in (A, B):
         await said(tool, create(path))

@@ -54,7 +54,7 @@ def event(client: str, prompt: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("client", PROMPTS)
-def test_what_one_prompt_says_the_next_recalls(home: Path, client: str) -> None:
+def test_the_next_prompt_recalls_the_last_one(home: Path, client: str) -> None:
     hook("remember", event(client, SAID))
     found = json.loads(hook("recall", event(client, ASKED)).stdout)
     for name in ADDED[client]:
@@ -83,7 +83,7 @@ ROWS = [
 ]
 
 
-def test_nobody_else_can_read_when_the_hooks_ran(home: Path) -> None:
+def test_the_record_of_hook_runs_is_private(home: Path) -> None:
     hook("recall", event("codex", ASKED))
     assert not private_files.is_open(home / "memory" / FILE)
 
@@ -102,12 +102,12 @@ def test_a_transcript_is_remembered_once(home: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", ["", "no JSON", "[]", '{"transcript_path": "/nosuch"}'])
-def test_a_broken_event_stops_nobody(home: Path, sent: str) -> None:
+def test_an_invalid_event_does_not_stop_the_assistant(home: Path, sent: str) -> None:
     for name in ("recall", "remember"):
         assert hook(name, sent).stdout == ""
 
 
-def test_a_broken_memory_stops_nobody_and_doctor_tells(
+def test_a_broken_memory_does_not_stop_the_assistant_and_doctor_reports_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "memory").mkdir()

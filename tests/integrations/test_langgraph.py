@@ -40,7 +40,7 @@ NOT_PORTABLE = (
 )
 
 
-def test_the_portable_tests_of_langgraphs_sqlite_store(tmp_path: Path) -> None:
+def test_our_store_passes_the_portable_tests_of_langgraph(tmp_path: Path) -> None:
     change = ("from langgraph.store.sqlite import", "from stand_in import")
     passed = run_own_suite(
         tmp_path,

@@ -51,7 +51,7 @@ def test_without_an_event_loop(settings: dict[str, Any]) -> None:
     assert "allergic to walnuts" in SEEN[-1]
 
 
-async def test_the_history_of_the_chat_is_its_own(memory: SafeMemory) -> None:
+async def test_the_history_of_the_chat_stays_in_its_own_memory(memory: SafeMemory) -> None:
     chat = JustMemMemory(memory, "one")
     await chat.aput(ChatMessage(role="user", content="Hello."))
     assert [each.content for each in await chat.aget_all()] == ["Hello."]

@@ -91,7 +91,7 @@ NOT_PORTABLE = (
 )
 
 
-def test_the_portable_tests_of_the_sdks_session(tmp_path: Path) -> None:
+def test_our_session_passes_the_portable_tests_of_the_sdk(tmp_path: Path) -> None:
     change = (
         "SQLiteSession, TResponseInputItem",
         "TResponseInputItem\nfrom stand_in import SQLiteSession",
@@ -102,7 +102,7 @@ def test_the_portable_tests_of_the_sdks_session(tmp_path: Path) -> None:
     assert passed > 20
 
 
-async def test_what_is_popped_or_cleared_is_forgotten(memory: SafeMemory) -> None:
+async def test_popped_and_cleared_messages_are_forgotten(memory: SafeMemory) -> None:
     session = JustMemSession(SQLiteSession("one"), memory)
     await session.add_items([{"role": "user", "content": "I like tea."}])
     await session.add_items([{"role": "user", "content": SAID}])

@@ -13,7 +13,7 @@ from justmem.errors import InputError, TooSlow
 from justmem.integrations.safe import SafeMemory, turn, wait
 
 
-async def test_what_is_appended_is_in_the_next_note(memory: SafeMemory) -> None:
+async def test_an_appended_turn_is_in_the_next_prompt(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID, "1")])
     await memory.append("chat", [turn("user", SAID, "1")])  # sent again
     note = await memory.prompt(ASKED)
@@ -22,7 +22,7 @@ async def test_what_is_appended_is_in_the_next_note(memory: SafeMemory) -> None:
     assert memory.error is None
 
 
-async def test_a_failure_is_logged_kept_and_told(
+async def test_a_failure_is_logged_and_passed_to_the_hook(
     broken: SafeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[BaseException] = []
@@ -60,7 +60,7 @@ def test_synchronous_code_waits(settings: dict[str, Any]) -> None:
         assert "walnuts" in wait(memory.prompt(ASKED))
 
 
-async def test_what_is_taken_back_is_forgotten(memory: SafeMemory) -> None:
+async def test_removed_turns_are_forgotten(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", "I like tea."), turn("user", SAID)])
     await memory.forget_last("chat")
     assert "walnuts" not in await memory.prompt(ASKED)

@@ -57,7 +57,7 @@ async def test_long_lists_go_in_batches():
     assert embedded.tokens == 30
 
 
-async def test_nothing_to_embed_asks_nobody():
+async def test_no_texts_need_no_request():
     with serve_openai([]) as server:
         embedded = await embed(server, [])
     assert embedded.vectors.shape == (0, 2)
@@ -65,7 +65,7 @@ async def test_nothing_to_embed_asks_nobody():
     assert not server.requests
 
 
-async def test_empty_and_endless_texts_are_made_acceptable():
+async def test_empty_texts_are_replaced_and_long_ones_are_cut():
     with serve_openai(by_length) as server:
         await embed(server, ["", " \n", "word " * 20_000])
     empty, blank, long = server.requests[0].body["input"]
@@ -74,7 +74,7 @@ async def test_empty_and_endless_texts_are_made_acceptable():
     assert len(long) == 8000
 
 
-async def test_a_model_that_can_shorten_its_vectors_is_asked_to():
+async def test_a_model_is_asked_to_shorten_its_vectors():
     def script(request: Request) -> Any:
         return embeddings_body([[1.0] * request.body.get("dimensions", 8)])
 
@@ -107,25 +107,25 @@ async def test_vectors_of_another_length_name_the_right_setting():
         [],
     ],
 )
-async def test_a_reply_without_usable_vectors_is_nonsense(body: Any):
+async def test_a_reply_without_usable_vectors_is_an_error(body: Any):
     with serve_openai([Respond(body)]) as server, pytest.raises(ModelNonsense):
         await embed(server, ["a"])
 
 
-async def test_numbers_that_are_none_are_nonsense():
+async def test_vectors_with_nan_are_an_error():
     page = Respond(json.dumps(embeddings_body([[1.0, float("nan")]])).encode())
     with serve_openai([page]) as server, pytest.raises(ModelNonsense, match="no usable vectors"):
         await embed(server, ["a"])
 
 
 @pytest.mark.parametrize("usage", [None, {}, -1, 0, 10**12, {"prompt_tokens": "many"}])
-async def test_missing_or_absurd_usage_is_counted_here(usage: Any):
+async def test_missing_or_impossible_usage_is_counted_here(usage: Any):
     with serve_openai([embeddings_body([[1.0, 0.0]], usage=usage)]) as server:
         embedded = await embed(server, ["Caroline adopted a puppy"])
     assert embedded.tokens == tokens.count("Caroline adopted a puppy")
 
 
-async def test_failures_are_tried_again_and_then_named():
+async def test_failures_are_tried_again_and_then_reported():
     busy = Respond(error_body("busy"), status=503)
     with serve_openai([busy, embeddings_body([[1.0, 0.0]])]) as server:
         await embed(server, ["a"])

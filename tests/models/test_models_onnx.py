@@ -61,28 +61,28 @@ async def test_vectors_have_unit_length_and_the_stated_dimension(embedder: OnnxE
     assert 50 < embedded.tokens < 120
 
 
-async def test_a_text_has_the_same_vector_in_any_company(embedder: OnnxEmbedder):
+async def test_the_vector_of_a_text_does_not_depend_on_other_texts(embedder: OnnxEmbedder):
     together = (await embedder.embed(TEXTS)).vectors
     for text, vector in zip(TEXTS, together, strict=True):
         alone = (await embedder.embed([text])).vectors[0]
         np.testing.assert_array_equal(alone, vector)
 
 
-async def test_calls_side_by_side_share_one_loaded_model(embedder: OnnxEmbedder):
+async def test_parallel_calls_share_one_loaded_model(embedder: OnnxEmbedder):
     fresh = OnnxEmbedder(embedder.name, FOLDER / embedder.name, threads=1)
     results = await asyncio.gather(*(fresh.embed([text]) for text in TEXTS))
     together = (await embedder.embed(TEXTS)).vectors
     np.testing.assert_array_equal(np.concatenate([r.vectors for r in results]), together)
 
 
-async def test_nothing_gives_nothing_of_the_right_shape(embedder: OnnxEmbedder):
+async def test_no_texts_give_an_empty_array(embedder: OnnxEmbedder):
     embedded = await embedder.embed([])
     assert embedded.vectors.shape == (0, 384)
     assert embedded.vectors.dtype == np.float32
     assert embedded.tokens == 0
 
 
-async def test_texts_beyond_the_models_reach_are_cut_not_refused(embedder: OnnxEmbedder):
+async def test_texts_that_are_too_long_are_cut(embedder: OnnxEmbedder):
     embedded = await embedder.embed(["puppy " * 5000])
     assert embedded.tokens == 512
 
@@ -93,7 +93,7 @@ async def test_odd_texts_have_vectors_too(embedder: OnnxEmbedder, text: str):
     assert np.isfinite(vectors).all()
 
 
-async def test_bge_asks_questions_in_its_own_words():
+async def test_bge_gets_questions_with_its_prefix():
     name = "bge-small-en-v1.5"
     bge = OnnxEmbedder(name, weights.ensure(name, folder=FOLDER))
     asked = await bge.embed(["Who has a dog?"], query=True)
@@ -116,13 +116,13 @@ async def test_the_answer_is_ranked_first(reranker: OnnxReranker):
     assert reranked.tokens > 5 * 6
 
 
-async def test_a_pair_has_the_same_score_in_any_company(reranker: OnnxReranker):
+async def test_the_score_of_a_pair_does_not_depend_on_other_pairs(reranker: OnnxReranker):
     together = (await reranker.rerank("Who has a dog?", TEXTS)).scores
     for text, score in zip(TEXTS, together, strict=True):
         assert (await reranker.rerank("Who has a dog?", [text])).scores[0] == score
 
 
-async def test_nothing_to_rank_and_too_much_to_read(reranker: OnnxReranker):
+async def test_no_texts_and_long_texts_can_be_ranked(reranker: OnnxReranker):
     assert (await reranker.rerank("Who?", [])).scores.shape == (0,)
     long = await reranker.rerank("Who has a dog? " * 500, ["puppy " * 5000])
     assert long.tokens == 512
@@ -131,7 +131,7 @@ async def test_nothing_to_rank_and_too_much_to_read(reranker: OnnxReranker):
 # ---------------------------------------------------------------- what can be wrong
 
 
-def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path):
+def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path):
     with pytest.raises(InvalidSetting, match=r"bge-small-en-v1\.5"):
         OnnxEmbedder("bge-giant", tmp_path)
     with pytest.raises(InvalidSetting, match="Choose one of: ms-marco"):
@@ -151,7 +151,7 @@ async def test_files_that_cannot_be_loaded_name_the_command(tmp_path: Path, dama
         await OnnxEmbedder("all-MiniLM-L6-v2", tmp_path).embed(["text"])
 
 
-def test_running_a_model_reports_to_nobody(tmp_path: Path):
+def test_a_model_sends_no_telemetry(tmp_path: Path):
     """onnxruntime's official builds leave a device id and a queue of events in the cache."""
     name = "all-MiniLM-L6-v2"
     program = (

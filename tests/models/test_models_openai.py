@@ -94,7 +94,7 @@ async def test_a_reply_cut_by_the_token_limit_is_flagged():
     assert completion.text == '{"name": "Caro'
 
 
-async def test_thoughts_are_taken_off():
+async def test_thoughts_are_removed_from_a_reply():
     text = '<think>\nWho? {"maybe": 1}\n</think>\n{"name": "Caroline"}\n'
     with serve_openai([chat_body(text)]) as server:
         completion = await ask(server)
@@ -118,7 +118,7 @@ async def test_thoughts_are_taken_off():
         {"prompt_tokens": True, "completion_tokens": True},
     ],
 )
-async def test_missing_or_absurd_usage_is_counted_here_and_marked(usage: Any):
+async def test_missing_or_impossible_usage_is_counted_here_and_marked(usage: Any):
     with serve_openai([chat_body({"name": "Caroline"}, usage=usage)]) as server:
         completion = await ask(server)
     call = completion.call
@@ -129,7 +129,7 @@ async def test_missing_or_absurd_usage_is_counted_here_and_marked(usage: Any):
     assert call.cached == 0
 
 
-async def test_more_cached_tokens_than_tokens_are_not_believed():
+async def test_more_cached_tokens_than_tokens_are_ignored():
     usage = {
         "prompt_tokens": 10,
         "completion_tokens": 2,
@@ -169,7 +169,7 @@ async def test_the_server_says_how_long_to_wait(headers: dict[str, str], least: 
     assert least <= naps.taken[0] <= most
 
 
-async def test_a_server_that_stays_away_is_an_error_with_its_price():
+async def test_a_server_that_does_not_answer_is_an_error_with_its_cost():
     with (
         serve_openai([Respond(error_body("overloaded"), status=503)] * 3) as server,
         pytest.raises(ModelUnavailable, match=r"attempts: 3.*HTTP 503: overloaded") as caught,
@@ -193,7 +193,7 @@ async def test_a_timeout_counts_the_input_that_may_have_been_billed():
     assert call.estimated
 
 
-async def test_a_lost_attempt_stays_on_the_bill_of_the_one_that_succeeds():
+async def test_a_lost_attempt_is_counted_with_the_one_that_succeeds():
     replies = [Respond(cut="before"), chat_body("{}", usage=(100, 5))]
     with serve_openai(replies) as server:
         call = (await ask(server)).call
@@ -208,7 +208,7 @@ async def test_a_broken_connection_is_tried_again(cut: Any):
         assert (await ask(server)).call.attempts == 2
 
 
-async def test_no_server_at_all_costs_nothing():
+async def test_a_call_without_a_server_costs_nothing():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
@@ -233,7 +233,7 @@ async def test_no_server_at_all_costs_nothing():
         (429, error_body("You exceeded your quota", code="insufficient_quota"), "out of credit"),
     ],
 )
-async def test_refusals_say_what_to_do_and_are_not_repeated(status: int, body: Any, advice: str):
+async def test_a_refusal_gives_advice_and_is_not_tried_again(status: int, body: Any, advice: str):
     with (
         serve_openai([Respond(body, status=status), REPLY]) as server,
         pytest.raises(ModelRefused, match=advice) as caught,
@@ -258,7 +258,7 @@ async def test_refusals_say_what_to_do_and_are_not_repeated(status: int, body: A
         None,
     ],
 )
-async def test_a_reply_without_text_is_nonsense_that_was_paid_for(body: Any):
+async def test_a_reply_without_text_is_an_error_and_is_counted(body: Any):
     with (
         serve_openai([Respond(body)]) as server,
         pytest.raises(ModelNonsense, match="empty reply") as caught,
@@ -286,7 +286,7 @@ async def test_a_model_that_declines_the_content_is_a_refusal():
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/html"])
-async def test_what_is_not_json_points_at_the_url(content_type: str):
+async def test_a_reply_that_is_not_json_suggests_to_check_the_url(content_type: str):
     page = Respond(b"<html>Welcome</html>", headers={"content-type": content_type})
     with serve_openai([page]) as server, pytest.raises(ModelNonsense, match=r"not JSON.*/v1"):
         await ask(server)
@@ -354,7 +354,7 @@ async def test_a_server_that_refuses_every_form_is_asked_in_each_once(status: in
         await model.close()
 
 
-async def test_calls_side_by_side_agree_on_what_the_server_can_do():
+async def test_parallel_calls_share_what_the_server_accepts():
     with serve_openai(without_schemas) as server:
         model = OpenAIModel("test-model", base_url=server.url)
         await asyncio.gather(*(model.complete(PROMPT) for _ in range(5)))
@@ -383,7 +383,7 @@ async def test_the_key_appears_nowhere(caplog: pytest.LogCaptureFixture):
     assert not any(KEY in text or "hunter2" in text for text in said)
 
 
-async def test_the_environment_is_not_read_behind_our_back(monkeypatch: pytest.MonkeyPatch):
+async def test_the_client_does_not_read_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-environment")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -395,7 +395,7 @@ async def test_the_environment_is_not_read_behind_our_back(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://h:x/v1"])
-def test_an_address_that_cannot_be_one_is_refused_at_once(url: str):
+def test_an_invalid_address_is_refused_at_once(url: str):
     with pytest.raises(InvalidSetting, match="http://localhost:8000/v1"):
         OpenAIModel("m", base_url=url)
 
@@ -406,7 +406,7 @@ async def test_the_full_path_of_the_service_is_accepted_as_its_address():
     assert server.requests[0].path == "/v1/chat/completions"
 
 
-def test_a_model_outlives_event_loops_and_keeps_nothing_of_them():
+def test_a_model_works_in_several_event_loops():
     with serve_openai(lambda _: REPLY) as server:
         model = OpenAIModel("test-model", base_url=server.url)
         texts = {asyncio.run(model.complete(PROMPT)).text for _ in range(3)}

@@ -15,7 +15,7 @@ from justmem.testing import HashEmbedder, ScriptedModel
 PROMPT = Prompt(stage="answer", system="Say who.", user="Who?", schema={}, max_tokens=9)
 
 
-async def test_a_scripted_model_says_what_it_was_told_and_remembers_what_it_was_asked():
+async def test_a_scripted_model_replies_as_told_and_records_its_prompts():
     model = ScriptedModel(["plain", {"as": "json"}])
     assert (await model.complete(PROMPT)).text == "plain"
     completion = await model.complete(PROMPT)

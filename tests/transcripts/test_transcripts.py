@@ -41,7 +41,7 @@ def words(reading: Any) -> list[list[tuple[str, str]]]:
     [session(), [session()], {"sessions": [session()]}, lines(session(), session("b"))],
     ids=["one session", "a list", "a wrapped list", "JSON Lines"],
 )
-def test_sessions_are_found_whatever_the_file_is_called(tmp_path: Path, value: Any) -> None:
+def test_the_name_of_a_file_does_not_matter(tmp_path: Path, value: Any) -> None:
     found = read(written(tmp_path / "notes.txt", value))
 
     assert found.sessions[0].id == "a"
@@ -66,7 +66,7 @@ def test_a_message_per_line_is_one_session(tmp_path: Path) -> None:
     assert [turn.speaker for turn in found.sessions[0].turns] == ["Ana", "Bo"]
 
 
-def test_a_broken_line_is_named_and_costs_no_other(tmp_path: Path) -> None:
+def test_a_broken_line_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     text = lines(session("a"), '{"id": "b", "turns": [}', "", session("c"), session("d", at="?"))
 
     found = read(written(tmp_path / "log.jsonl", text))
@@ -77,7 +77,7 @@ def test_a_broken_line_is_named_and_costs_no_other(tmp_path: Path) -> None:
     assert "is not a time" in found.problems[1]
 
 
-def test_a_broken_session_of_a_list_costs_no_other(tmp_path: Path) -> None:
+def test_a_broken_session_in_a_list_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     found = read(written(tmp_path / "a.json", [session(), 3, session("b", "")]))
 
     assert len(found.sessions) == 1
@@ -99,7 +99,7 @@ def test_the_same_session_twice_counts_once(tmp_path: Path) -> None:
     assert found.skipped == {"repeated conversation": 1}
 
 
-def test_another_text_under_the_same_id_is_a_problem(tmp_path: Path) -> None:
+def test_two_texts_with_the_same_id_are_a_problem(tmp_path: Path) -> None:
     found = read(written(tmp_path / "a.json", [session(), session(text="I moved to Faro.")]))
 
     assert [each.turn(1).text for each in found.sessions] == ["I moved to Porto."]
@@ -139,7 +139,7 @@ def test_broken_utf8_is_replaced_and_counted() -> None:
         (b"[1, 2]", "conversation 1: A session cannot be made from 1"),
     ],
 )
-def test_what_is_not_conversations_is_refused_and_named(
+def test_a_file_without_conversations_is_refused(
     tmp_path: Path, data: bytes, sentence: str
 ) -> None:
     path = tmp_path / "claims.json"
@@ -166,7 +166,7 @@ def test_a_zip_without_conversations_says_what_it_holds(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- ChatGPT
 
 
-def test_a_chatgpt_export_is_read_along_the_branch_that_was_seen() -> None:
+def test_only_the_branch_of_a_chatgpt_export_that_was_seen_is_read() -> None:
     found = read(EXPORTS / "chatgpt.json")
 
     assert words(found)[0] == [
@@ -206,7 +206,7 @@ def test_conversations_without_a_word_are_counted() -> None:
     assert read(EXPORTS / "claude.json").skipped["blank conversation"] == 1
 
 
-def test_a_tree_that_bites_its_tail_ends() -> None:
+def test_a_circular_chatgpt_export_is_read_once() -> None:
     node = {"message": {"author": {"role": "user"}, "content": {"parts": ["Round"]}}}
     value = {
         "id": "loop",
@@ -261,7 +261,7 @@ def test_an_export_is_read_as_it_was_downloaded(tmp_path: Path, name: str) -> No
     assert words(read(tmp_path / "export.bin")) == words(read(EXPORTS / f"{name}.json"))
 
 
-def test_an_unpacked_export_may_come_in_pieces(tmp_path: Path) -> None:
+def test_an_unpacked_export_may_have_several_files(tmp_path: Path) -> None:
     for number, name in enumerate(("chatgpt", "claude")):
         piece = tmp_path / f"conversations-00{number}.json"
         piece.write_bytes((EXPORTS / f"{name}.json").read_bytes())

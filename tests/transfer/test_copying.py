@@ -75,7 +75,7 @@ async def filled(store: Store, sessions: int = 6) -> None:
     await store.spend(DAY + timedelta(1), 3)
 
 
-async def test_sessions_without_words_arrive_as_they_are(sides: Any) -> None:
+async def test_forgotten_words_are_copied_as_forgotten(sides: Any) -> None:
     one, other = sides
     source = await one.open("ana")
     await source.bind("onnx:small", 8)
@@ -149,9 +149,7 @@ class Interrupted:
         await self._target.put(sessions, **more)
 
 
-async def test_an_interrupted_copy_goes_on_where_it_was(
-    sides: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_interrupted_copy_continues(sides: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("justmem.transfer.BATCH", 2)
     one, other = sides
     source = await one.open("ana")
@@ -168,7 +166,7 @@ async def test_an_interrupted_copy_goes_on_where_it_was(
     await target.close()
 
 
-async def test_what_changed_since_is_brought_again(sides: Any) -> None:
+async def test_sessions_that_changed_since_are_copied_again(sides: Any) -> None:
     one, other = sides
     source = await one.open("ana")
     await filled(source)
@@ -183,7 +181,7 @@ async def test_what_changed_since_is_brought_again(sides: Any) -> None:
     await target.close()
 
 
-async def test_a_space_that_holds_something_else_is_left_alone(sides: Any) -> None:
+async def test_a_target_with_other_sessions_is_not_changed(sides: Any) -> None:
     one, other = sides
     source, target = await one.open("ana"), await other.open("ana")
     await remember(source, session("s1"), "likes tea")
@@ -195,7 +193,7 @@ async def test_a_space_that_holds_something_else_is_left_alone(sides: Any) -> No
     await target.close()
 
 
-async def test_a_difference_is_noticed(sides: Any) -> None:
+async def test_a_difference_in_any_field_is_noticed(sides: Any) -> None:
     """Whatever differs, in whichever field."""
     one, _ = sides
     source = await one.open("ana")
@@ -215,7 +213,7 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
     await source.close()
 
 
-def test_the_command_copies_and_tells(database_url: str, tmp_path: Path) -> None:
+def test_the_command_copies_and_reports(database_url: str, tmp_path: Path) -> None:
     async def fill() -> None:
         for space in ("copied one", "copied two"):
             store = await storage(tmp_path).open(space)

@@ -126,7 +126,7 @@ class Named(HashEmbedder):
         self.name = name
 
 
-async def test_another_embedder_makes_the_vectors_anew(opened: Opened, tmp_path: Path) -> None:
+async def test_another_embedder_makes_new_vectors(opened: Opened, tmp_path: Path) -> None:
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     file = await written(memory, tmp_path / "ana.jsonl", vectors=True)
@@ -137,7 +137,7 @@ async def test_another_embedder_makes_the_vectors_anew(opened: Opened, tmp_path:
     assert (await again.stats()).embedder == "another"
 
 
-async def test_a_card_that_was_forgotten_stays_so_on_either_side(
+async def test_a_forgotten_card_stays_forgotten_on_both_sides(
     opened: Opened, tmp_path: Path
 ) -> None:
     memory = await opened("ana")
@@ -165,7 +165,7 @@ class SwitchedOff(Exception):
     pass
 
 
-async def test_an_interrupted_load_goes_on_where_it_was(
+async def test_an_interrupted_load_continues(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("justmem.transfer.BATCH", 1)
@@ -187,7 +187,7 @@ async def test_an_interrupted_load_goes_on_where_it_was(
     assert await prints(again) == await prints(memory)
 
 
-async def test_sessions_that_are_here_stay_beside_the_loaded(
+async def test_existing_sessions_stay_when_others_are_loaded(
     opened: Opened, tmp_path: Path
 ) -> None:
     memory = await opened("ana")
@@ -237,9 +237,7 @@ def edited(line: bytes, **fields: Any) -> bytes:
     return json.dumps({k: v for k, v in value.items() if v is not None}).encode() + b"\n"
 
 
-async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
-    opened: Opened, tmp_path: Path
-) -> None:
+async def test_a_changed_file_stores_nothing(opened: Opened, tmp_path: Path) -> None:
     lines = await file_of(opened, tmp_path / "ana.jsonl")
     again = await opened("again")
     (head, session, end) = (lines[0], lines[1], lines[-1])
@@ -297,7 +295,7 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
 # ---------------------------------------------------------------- the lines themselves
 
 
-async def test_the_lines_are_what_the_page_describes(opened: Opened, tmp_path: Path) -> None:
+async def test_the_lines_match_the_docs(opened: Opened, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in await file_of(opened, tmp_path / "ana.jsonl")]
     kinds = [line["is"] for line in lines]
     assert kinds == ["export", *["session"] * 3, "end"]
@@ -311,7 +309,7 @@ async def test_the_lines_are_what_the_page_describes(opened: Opened, tmp_path: P
     assert set(end) == {"is", "sha256"}
 
 
-async def test_an_export_is_written_as_it_is_read(opened: Opened, tmp_path: Path) -> None:
+async def test_an_export_reads_a_few_sessions_at_a_time(opened: Opened, tmp_path: Path) -> None:
     """However much there is, a few sessions are in memory at a time."""
     memory = await opened("ana")
     await memory.remember_many([{**RUN, "id": f"run {n}"} for n in range(45)])
