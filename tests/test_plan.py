@@ -103,7 +103,7 @@ async def test_an_entity_that_the_question_does_not_name_is_searched_for(make: M
     ("given", "why"),
     [
         ({"rewrite": ["x"]}, "no part 'rewrite'. Its parts are rewrites, needs_source,"),
-        ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be a list. .*up to two texts"),
+        ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be 3 texts. .*up to two texts"),
         ({"rewrites": "a race"}, "rewrites cannot be 'a race'. .*up to two texts"),
         ({"rewrites": ["a race", " "]}, "rewrites cannot be ' '. .*up to two texts"),
         ({"rewrites": ["a" * 501]}, "rewrites cannot be 'aaa.*at most 500 characters"),
@@ -115,13 +115,13 @@ async def test_an_entity_that_the_question_does_not_name_is_searched_for(make: M
         ({"period": "2023-05-31/2023-05-01"}, "period cannot be '2023-05-31/2023-05-01'. "),
         ({"period": 2023}, "period cannot be 2023. .*2023-05"),
         ({"entities": [""]}, "entities cannot be ''. "),
-        ({"entities": ["x"] * 21}, "entities cannot be a list. .*up to 20"),
+        ({"entities": ["x"] * 21}, "entities cannot be 21 texts. .*up to 20"),
         ({"operation": "song"}, "operation cannot be 'song'. .*lookup, aggregate"),
         ({"rewrites": ["a"], "spans_sessions": False}, "omit spans_sessions"),
         (["rewrites"], "A plan must be a Plan or a mapping with any of rewrites, .* not a list."),
         ("COMPOSE", "A plan must be a Plan or a mapping .* not 'COMPOSE'."),
         ({3: True}, "no part '3'"),
-        (Plan(spans_sessions=True, rewrites=("a", "b", "c")), "rewrites cannot be a tuple. "),
+        (Plan(spans_sessions=True, rewrites=("a", "b", "c")), "rewrites cannot be 3 texts. "),
     ],
 )
 async def test_a_part_that_cannot_be_used_is_named_with_its_valid_form(

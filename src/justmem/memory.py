@@ -325,10 +325,10 @@ class AsyncMemory(StoredMemory):
             found = await self._retrieval.select(found, pool, tally, where, also=profile)
             if found.access is Access.REPLAY:
                 found = await recover(self._store, self.parts, found, pool.views, where, tally)
-        else:
-            tally.notes.append(UNRELATED)
         if memory.waiting:
             found = await add_pending_turns(found, memory.waiting, where, tally)
+        if not found.cards:
+            tally.notes.append(UNRELATED)
         found = await self._finish(found, asked.plan, memory, where, names)
         return found.model_copy(update={"receipt": tally.receipt()})
 

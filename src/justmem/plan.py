@@ -109,7 +109,8 @@ def _why(error: ValidationError, value: Any) -> str:
     if len(place) > 1 and isinstance(place[1], int):  # one of several texts
         given = given[place[1]]
     form = str(PlanParts.model_fields[part].description).rstrip(".")
-    return f"The plan's {part} cannot be {describe(given)}. {form}"
+    shown = f"{len(given)} texts" if isinstance(given, list | tuple) else describe(given)
+    return f"The plan's {part} cannot be {shown}. {form}"
 
 
 GivenPlan = Plan | Mapping[str, Any] | None

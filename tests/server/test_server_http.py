@@ -106,7 +106,7 @@ def test_a_question_can_come_with_a_plan(ana: httpx.Client, verb: str) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be a list. Other searches .*up to two"),
+        ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be 3 texts. Other searches .*up to two"),
         ({"period": "May"}, "period cannot be 'May'. .*2023-05"),
         ({"rewrite": "a"}, "no part 'rewrite'. Its parts are rewrites"),
         ("COMPOSE", "A plan must be a Plan or a mapping"),
