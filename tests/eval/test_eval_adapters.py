@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from justmem.testing import HashEmbedder
 from justmem_eval.cli import app
 from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from justmem_eval.peer_check import BENCHMARK, HISTORY, check, is_right, problems
-from justmem_eval.records import Built, Files
+from justmem_eval.records import Files
 from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.settings import PeerSettings
 from justmem_eval.systems.peer import ADAPTERS, NAMES
@@ -29,27 +30,30 @@ DIMENSIONS = 64
 PLAYED = Scripted([HISTORY], HashEmbedder(DIMENSIONS))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def playing() -> Iterator[Served]:
     with serve_openai(PLAYED) as served:
         yield served
 
 
-@pytest.fixture
-def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(FAKES))
-    monkeypatch.setenv("LIGHTMEM_EMBEDDER", "all-MiniLM-L6-v2")
-    monkeypatch.delenv("LIGHTMEM_COMPRESSOR", raising=False)
+@pytest.fixture(scope="module")
+def fakes() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(FAKES))
+        patch.setenv("LIGHTMEM_EMBEDDER", "all-MiniLM-L6-v2")
+        patch.delenv("LIGHTMEM_COMPRESSOR", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def peer(playing: Served, fakes: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The files of a run of a stand-in, by its name. Each is run once."""
+    return cache(lambda name: checked(name, playing.url, tmp_path_factory.mktemp(name)))
 
 
 def checked(name: str, url: str, folder: Path, python: str = sys.executable) -> Files:
     peer = PeerSettings(python=python, dimensions=DIMENSIONS)
     return check(name, f"openai:m@{url}", peer, folder)
-
-
-def built(name: str, url: str, folder: Path) -> Built:
-    """The record of the build, from a whole run."""
-    return checked(name, url, folder).memory[HISTORY.id]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,10 +67,9 @@ def test_a_peer_that_is_installed_keeps_what_it_was_told(
     assert problems(found) == []
 
 
-@pytest.mark.usefixtures("fakes")
 @pytest.mark.parametrize("name", ["lightmem", "memos", "amem", "mempalace"])
-def test_what_was_built_is_there_after_a_kill(tmp_path: Path, playing: Served, name: str) -> None:
-    found = checked(name, playing.url, tmp_path)
+def test_what_was_built_is_there_after_a_kill(peer: Any, name: str) -> None:
+    found = peer(name)
     assert problems(found) == []
     assert all(is_right(case, row) for case, row in found.retrieved(BENCHMARK.cases))
 
@@ -74,20 +77,9 @@ def test_what_was_built_is_there_after_a_kill(tmp_path: Path, playing: Served, n
 # ---------------------------------------------------------------- LightMem
 
 
-def lightmem_messages(folder: Path) -> list[list[dict[str, str]]]:
-    path = next(folder.glob("peer/*/*/messages.jsonl"))
-    return [json.loads(line) for line in path.open()]
-
-
-def lightmem_config(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(next(folder.glob("peer/*/*/config.json")).read_text())
-    return found
-
-
-@pytest.mark.usefixtures("fakes")
-def test_lightmem_is_told_who_speaks_in_its_own_fields(tmp_path: Path, playing: Served) -> None:
-    built("lightmem", playing.url, tmp_path)
-    (said, reply), *_ = lightmem_messages(tmp_path)
+def test_lightmem_is_told_who_speaks_in_its_own_fields(peer: Any) -> None:
+    path = next(peer("lightmem").folder.glob("peer/*/*/messages.jsonl"))
+    said, reply = json.loads(path.read_text().splitlines()[0])
     first = HISTORY.sessions[0].turns[0]
     assert (said["speaker_name"], said["content"]) == ("Nora", first.text)
     assert said["speaker_id"] in ("speaker_a", "speaker_b")
@@ -111,53 +103,38 @@ def test_lightmem_runs_without_a_compressor_and_with_other_vectors(
     tmp_path: Path, playing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIGHTMEM_DIMENSIONS", "768")
-    built("lightmem", playing.url, tmp_path)
-    config = lightmem_config(tmp_path)
+    checked("lightmem", playing.url, tmp_path)
+    config = json.loads(next(tmp_path.glob("peer/*/*/config.json")).read_text())
     assert config["pre_compress"] is False
     assert config["embedding_retriever"]["configs"]["embedding_model_dims"] == 768
     assert config["text_embedder"]["configs"]["embedding_dims"] == 768
 
 
-@pytest.mark.usefixtures("fakes")
-def test_the_time_before_a_text_of_lightmem_is_not_aligned(tmp_path: Path, playing: Served) -> None:
-    found = checked("lightmem", playing.url, tmp_path)
-    pieces = found.evidence["peer_check/q0"].chosen
-    assert pieces[0].text.startswith("Tomas said: ")
-    assert found.evidence["peer_check/q0"].context.startswith("2024-")  # the reader sees the time
+def test_the_time_before_a_text_of_lightmem_is_not_aligned(peer: Any) -> None:
+    row = peer("lightmem").evidence["peer_check/q0"]
+    assert row.chosen[0].text.startswith("Tomas said: ")
+    assert row.context.startswith("2024-")  # the reader sees the time
 
 
-# ---------------------------------------------------------------- MemoryOS
+# ---------------------------------------------------------------- MemoryOS, MemOS, A-Mem
 
 
-@pytest.mark.usefixtures("fakes")
-def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
-    tmp_path: Path, playing: Served
-) -> None:
-    found = checked("memoryos", playing.url, tmp_path)
-    claimed = {piece.place for piece in found.evidence["peer_check/q0"].read if piece.place[0]}
-    turns = {(session, turn) for session, numbers in claimed for turn in numbers}
+def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(peer: Any) -> None:
+    row = peer("memoryos").evidence["peer_check/q0"]
+    turns = {(piece.place[0], turn) for piece in row.read for turn in piece.place[1]}
     assert ("session_1", 7) in turns
     assert len(turns) >= 16
 
 
-@pytest.mark.usefixtures("fakes")
-def test_memoryos_shows_what_it_found_before_what_is_always_there(
-    tmp_path: Path, playing: Served
-) -> None:
-    found = checked("memoryos", playing.url, tmp_path)
-    texts = [piece.text for piece in found.evidence["peer_check/q0"].chosen]
+def test_memoryos_shows_what_it_found_before_what_is_always_there(peer: Any) -> None:
+    texts = [piece.text for piece in peer("memoryos").evidence["peer_check/q0"].chosen]
     known = texts.index("knowledge 0")
     assert texts[0].startswith("Nora: Good morning!")
     assert known < texts.index(next(text for text in texts if "We opened yesterday" in text))
 
 
-# ---------------------------------------------------------------- MemOS
-
-
-@pytest.mark.usefixtures("fakes")
-def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
-    found = checked("memos", playing.url, tmp_path)
-    places = [piece.place for row in found.evidence.items() for piece in row.chosen]
+def test_memos_names_the_session_of_each_memory(peer: Any) -> None:
+    places = [piece.place for row in peer("memos").evidence.items() for piece in row.chosen]
     assert {session for session, _ in places} == {"session_1", "session_2", "session_3"}
 
 
@@ -169,20 +146,14 @@ def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path) -> N
         return PLAYED(request)
 
     with serve_openai(script) as served:
-        made = built("memos", served.url, tmp_path)
+        made = checked("memos", served.url, tmp_path).memory[HISTORY.id]
     assert len(made.failed) == 1
     assert made.failed[0].startswith("session_2: KeyError")
     assert made.error == ""
 
 
-# ---------------------------------------------------------------- A-Mem
-
-
-@pytest.mark.usefixtures("fakes")
-def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
-    tmp_path: Path, playing: Served
-) -> None:
-    row = (checked("amem", playing.url, tmp_path)).evidence["peer_check/q0"]
+def test_linked_notes_of_amem_are_read_but_not_among_the_ten(peer: Any) -> None:
+    row = peer("amem").evidence["peer_check/q0"]
     assert len(row.chosen) == 10
     assert len(row.read) > 10
 

@@ -34,6 +34,11 @@ async def run(given: Settings, folder: Path) -> Measured:
     return measured(folder, given.benchmark)
 
 
+def shown_run(given: Settings, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    show_run(measured(folder, given.benchmark))
+    return capsys.readouterr().out
+
+
 DAY = datetime(2024, 3, 4)
 
 ASKING = """
@@ -57,23 +62,26 @@ def adapted(folder: Path, before: str, code: str) -> Path:
     return path
 
 
-async def test_a_peer_runs_under_the_same_protocol(
-    data: Path, tmp_path: Path, server: Served
+async def test_a_peer_runs_under_the_same_protocol_and_is_metered(
+    data: Path, tmp_path: Path, server: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = await run(described(data, server.url), tmp_path / "run")
+    """This one asks its model once for every session, as a memory system would."""
+    adapter = adapted(tmp_path, "    notes = [", ASKING)
+    given = described(data, server.url, adapter=adapter)
+    found = await run(given, tmp_path / "run")
     assert found["accuracy"].n == 15
     assert found.errors == {}
     assert (found["turn.read.fraction"].value or 0) > 50  # the template names its sources
     assert found["tokens.answering"].value == SPENT  # by the plain reader
-
-
-async def test_what_a_peer_spends_is_metered_at_the_server(
-    data: Path, tmp_path: Path, server: Served
-) -> None:
-    """This one asks its model once for every session, as a memory system would."""
-    adapter = adapted(tmp_path, "    notes = [", ASKING)
-    found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found["tokens.construction"].value == 4 * SPENT
+    said = shown_run(given, tmp_path / "run", capsys)  # each recall with what it counts
+    headings, _, row = (
+        line.split() for line in said.split("What recall counts")[1].splitlines()[2:5]
+    )
+    assert "Turn@10" in headings
+    assert row.count("10.0") == 4  # cards and turns of the ten, and of everything read
+    assert "Evidence tokens" in said
+    assert "INCOMPLETE" not in said
 
 
 async def test_histories_are_built_at_once_and_keep_their_own_counts(
@@ -130,15 +138,23 @@ async def test_a_peer_is_refused_what_could_pass_the_cap(
     ],
 )
 async def test_a_peer_that_fails_on_one_question_loses_that_question_alone(
-    data: Path, tmp_path: Path, server: Served, deed: str, said: str
+    data: Path,
+    tmp_path: Path,
+    server: Served,
+    deed: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     failing = f"    if 'allergic to?' in question['text']:\n        {deed}\n"
     adapter = adapted(tmp_path, "    wanted = words(", failing)
-    found = await run(described(data, server.url, adapter=adapter, patience=5), tmp_path / "run")
+    given = described(data, server.url, adapter=adapter, patience=5)
+    found = await run(given, tmp_path / "run")
     assert found.errors == {"evidence": 1, "predictions": 1, "verdicts": 2}
     assert found["accuracy"].n == 14
     failed = [each for each in Files(tmp_path / "run").evidence.items() if each.error]
     assert said in failed[0].error
+    headline = shown_run(given, tmp_path / "run", capsys).splitlines()[0]
+    assert "INCOMPLETE: 16 of 17 questions" in headline
 
 
 async def test_a_memory_that_was_not_built_is_not_asked(
@@ -250,38 +266,6 @@ async def test_a_peer_gets_an_embedder_that_its_server_knows(
 
 
 # ---------------------------------------------------------------- what is shown of it
-
-
-def shown_run(given: Settings, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    show_run(measured(folder, given.benchmark))
-    return capsys.readouterr().out
-
-
-async def test_every_recall_is_shown_with_what_it_counts(
-    data: Path, tmp_path: Path, server: Served, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = described(data, server.url)
-    await run(given, tmp_path / "run")
-    said = shown_run(given, tmp_path / "run", capsys)
-    headings, _, row = (
-        line.split() for line in said.split("What recall counts")[1].splitlines()[2:5]
-    )
-    assert "Turn@10" in headings
-    assert row.count("10.0") == 4  # cards and turns of the ten, and of everything read
-    assert "Evidence tokens" in said
-    assert "INCOMPLETE" not in said
-
-
-async def test_a_run_with_missing_questions_says_so_in_its_headline(
-    data: Path, tmp_path: Path, server: Served, capsys: pytest.CaptureFixture[str]
-) -> None:
-    failing = "    if 'allergic to?' in question['text']:\n        raise ValueError\n"
-    adapter = adapted(tmp_path, "    wanted = words(", failing)
-    given = described(data, server.url, adapter=adapter)
-    found = await run(given, tmp_path / "run")
-    assert found.missing == 1
-    headline = shown_run(given, tmp_path / "run", capsys).splitlines()[0]
-    assert "INCOMPLETE: 16 of 17 questions" in headline
 
 
 async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
