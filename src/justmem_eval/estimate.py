@@ -53,7 +53,7 @@ def estimate(given: Settings) -> Estimate:
     total.add(given.runs * asked, given.runs * shown, given.runs * asked * _ANSWER)
     if given.judge != "rules":  # two judges; right and wrong answers are planted for each
         judged = sum(case.gold.judged for case in benchmark.cases)
-        verdicts = 2 * (judged * given.runs + 2 * given.planted)
+        verdicts = 2 * (judged * given.runs + 2 * min(judged, given.planted))
         total.add(verdicts, verdicts * _JUDGING, verdicts * _VERDICT)
     return total
 

@@ -113,7 +113,6 @@ class Retrieved(Record):
     pool: tuple[Place, ...] = ()  # all candidates
     context: str = ""  # what a reader is shown
     evidence_tokens: int = 0  # of the context
-    notes: tuple[str, ...] = ()
     payload: Any = None  # what the system itself needs to answer
 
 

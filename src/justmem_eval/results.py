@@ -29,7 +29,7 @@ class Measured(Value):
     missing: int  # of them, without evidence, or without a verdict in some run
     figures: Figures
     failures: tuple[tuple[str, str, str], ...] = ()  # stage, id and reason
-    notes: tuple[str, ...] = ()  # irregularities of the data, and what happened on many questions
+    notes: tuple[str, ...] = ()  # irregularities of the data
 
     def __getitem__(self, name: str) -> Figure:
         return self.figures.get(name, NONE)
@@ -95,7 +95,6 @@ def measured(folder: Path, benchmark: Benchmark) -> Measured:
     built = [b for b in files.memory.items() if not b.error or b.sessions]
     failed = [(stage, i.id, i.error) for stage, items in stages.items() for i in items if i.error]
     failed += [("sessions", b.id, each) for b in built if not b.error for each in b.failed]
-    happened = Counter(note for _, row in pairs for note in row.notes).most_common(20)
     figures = metrics.recalls(ranked) | metrics.scores(pairs, answers)
     figures |= _accuracies(files, cases, judges) if judges else {}
     return Measured(
@@ -104,7 +103,7 @@ def measured(folder: Path, benchmark: Benchmark) -> Measured:
         missing=len(missing),
         figures=figures | _costs(stages) | _sizes(files),
         failures=tuple(failed),
-        notes=(*benchmark.notes, *(f"{count} questions: {note}" for note, count in happened)),
+        notes=tuple(benchmark.notes),
     )
 
 
@@ -121,11 +120,13 @@ def _verdicts(files: Files, judge: str) -> list[Verdicts]:
     ]
 
 
-def by_words(folder: Path, benchmark: Benchmark) -> Figures:
-    """The recalls of a run under the rule for systems that keep no sources."""
+def with_words(found: Measured, folder: Path, benchmark: Benchmark) -> Measured:
+    """The same run with its recalls under the rule for systems that keep no sources, too."""
     pairs = Files(folder).retrieved(benchmark.cases)
     known = {id: Alignment(benchmark.history(id)) for id in benchmark.histories}
-    return metrics.recalls([(case, known[case.history].realigned(row)) for case, row in pairs])
+    placed = [(case, known[case.history].realigned(row)) for case, row in pairs]
+    words = {f"by_words.{name}": each for name, each in metrics.recalls(placed).items()}
+    return found.model_copy(update={"figures": found.figures | words})
 
 
 def placed(benchmark: Benchmark, known: Recorded) -> Figures:

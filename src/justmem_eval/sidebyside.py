@@ -17,7 +17,7 @@ from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.loopback import serve_openai
 from justmem_eval.records import PeerCannotStart
-from justmem_eval.results import Measured, by_words, measured
+from justmem_eval.results import Measured, measured, with_words
 from justmem_eval.scripted import Scripted
 from justmem_eval.settings import PeerSettings, Settings
 from justmem_eval.systems.peer import ADAPTERS
@@ -107,9 +107,8 @@ async def _measured(given: Settings, folder: Path) -> Measured:
         wrong.append(str(error))
     found = measured(folder, given.benchmark)
     wrong += [f"{stage}, {id}: {reason}" for stage, id, reason in found.failures]
-    words = by_words(folder, given.benchmark).items()
-    figures = found.figures | {f"by_words.{name}": figure for name, figure in words}
-    return found.model_copy(update={"figures": figures, "notes": tuple(wrong[:_NOTES])})
+    found = found.model_copy(update={"notes": tuple(wrong[:_NOTES])})
+    return with_words(found, folder, given.benchmark)
 
 
 def cells(found: Sequence[Measured]) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,6 @@ from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.metrics import Figures
 from justmem_eval.results import Measured, compare
 
 
@@ -38,34 +37,41 @@ _RECALLS = (
 )
 
 
-def recalls(found: Mapping[str, Measured], words: Mapping[str, Figures] = {}) -> Grid:
+def recalls(found: Iterable[Measured]) -> Grid:
     """What each recall counts: the first ten pieces and everything read, the pieces, the turns
-    that they claim, and the tokens. `words`: runs under the rule for systems that keep no sources,
-    by the same keys, shown wherever there is such a system."""
-    unsourced = {each.benchmark for each in found.values() if each.placed_by_words}
+    that they claim, and the tokens. Beside a system that keeps no sources, the others are shown
+    under its rule too, as far as that was measured (`with_words`)."""
+    runs = list(found)
+    unsourced = {each.benchmark for each in runs if each.placed_by_words}
     rows = []
-    for key, each in found.items():
+    for each in runs:
         start = (TITLES.get(each.benchmark, each.benchmark), each.titled())
         tokens = each["tokens.evidence"].short(0)
-        rows.append([*start, *_recall(each.figures), tokens])
-        if key in words and each.benchmark in unsourced and not each.placed_by_words:
-            rows.append([start[0], f"{start[1]}, placed by words", *_recall(words[key]), tokens])
+        rows.append([*start, *_recall(each), tokens])
+        if (
+            each.benchmark in unsourced
+            and not each.placed_by_words
+            and each["by_words.turn.ten.any"].n
+        ):
+            rows.append(
+                [start[0], f"{start[1]}, placed by words", *_recall(each, "by_words."), tokens]
+            )
     headings = ["", "", *(heading for heading, _, _ in _RECALLS), "Evidence tokens"]
     return Grid("What recall counts", headings, rows)
 
 
-def _recall(figures: Figures) -> list[str]:
-    named = ((figures[name], full) for _, name, full in _RECALLS)
+def _recall(found: Measured, rule: str = "") -> list[str]:
+    named = ((found[rule + name], full) for _, name, full in _RECALLS)
     return [str(figure) if full else figure.short() for figure, full in named]
 
 
-def judged(found: Mapping[str, Measured]) -> Grid:
+def judged(found: Iterable[Measured]) -> Grid:
     """The same answers by both judges, with the judges' errors on planted answers, and by the
     corrected answer key."""
     headings = ["Strict", "accepts wrong", "refuses right", "Lenient", "accepts wrong"]
     headings += ["refuses right", "Corrected key", "corrected"]
     rows = []
-    for each in found.values():
+    for each in found:
         row = [TITLES.get(each.benchmark, each.benchmark), each.titled()]
         for judge in ("judge.strict", "judge.lenient"):
             row.append(each[f"{judge}.accuracy"].spread())

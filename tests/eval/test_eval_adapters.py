@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from justmem.testing import HashEmbedder
 from justmem_eval.cli import app
 from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
-from justmem_eval.peer_check import BENCHMARK, HISTORY, check, is_right, problems
+from justmem_eval.peer_check import BENCHMARK, HISTORY, PLANS, check, is_right, problems
 from justmem_eval.records import Files
 from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.settings import PeerSettings
@@ -27,7 +27,7 @@ from justmem_eval.systems.peer import ADAPTERS, NAMES
 
 FAKES = Path(__file__).parent / "fakes"
 DIMENSIONS = 64
-PLAYED = Scripted([HISTORY], HashEmbedder(DIMENSIONS))
+PLAYED = Scripted([HISTORY], HashEmbedder(DIMENSIONS), plans=PLANS)
 
 
 @pytest.fixture(scope="module")

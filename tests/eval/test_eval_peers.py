@@ -18,7 +18,7 @@ from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, lo
 from justmem_eval.cli.shared import show_run
 from justmem_eval.loopback import Request, Respond, Served, serve_openai
 from justmem_eval.records import Files, PeerCannotStart
-from justmem_eval.results import Measured, by_words, measured, placed
+from justmem_eval.results import Measured, measured, placed, with_words
 from justmem_eval.settings import PeerSettings, Settings
 from justmem_eval.systems.alignment import NOWHERE, Alignment
 from justmem_eval.systems.peer import ADAPTERS, NAMES
@@ -278,11 +278,11 @@ async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
     assert peer["costs.aligned"].value == 100.0
     given = settings(data, server.url, label="JustMem")
     ours = await run(given, tmp_path / "ours")
-    words = by_words(tmp_path / "ours", given.benchmark)
-    assert words["costs.aligned"].value == 100.0
-    titles = [row[1] for row in tables.recalls({"p": peer, "o": ours}, {"o": words}).rows]
+    ours = with_words(ours, tmp_path / "ours", given.benchmark)
+    assert ours["by_words.costs.aligned"].value == 100.0
+    titles = [row[1] for row in tables.recalls([peer, ours]).rows]
     assert titles == ["template", "JustMem", "JustMem, placed by words"]
-    assert [row[1] for row in tables.recalls({"o": ours}, {"o": words}).rows] == ["JustMem"]
+    assert [row[1] for row in tables.recalls([ours]).rows] == ["JustMem"]
 
 
 # ---------------------------------------------------------------- alignment

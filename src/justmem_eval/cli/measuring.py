@@ -114,10 +114,8 @@ def mine(
         sessions = asyncio.run(questions.read_sessions(file, folder / "read"))
         bench = questions.benchmark(sessions, asked, count)
         given = Settings(benchmark=bench, data=file, runs=1, switches=switch or ())
-        found = {
-            name: measure(replace(given, system=name), folder / name, folder)
-            for name in ("justmem", "naive_rag")
-        }
+        systems = ("justmem", "naive_rag")
+        found = [measure(replace(given, system=name), folder / name, folder) for name in systems]
         show(tables.recalls(found))
         typer.echo(questions.GIVEN if asked else questions.MADE)
         if show_missed:

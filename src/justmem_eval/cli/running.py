@@ -27,7 +27,7 @@ from justmem_eval.cli.shared import (
 )
 from justmem_eval.estimate import estimate
 from justmem_eval.records import Files
-from justmem_eval.results import by_words
+from justmem_eval.results import with_words
 from justmem_eval.settings import (
     EMBEDDER,
     OWN,
@@ -192,14 +192,13 @@ def table(
     ledger = to / "spent.txt"
     found = {slug: measure(each, to / slug, cache, ledger) for slug, each in given.items()}
     show(tables.grid(wanted, found))
-    words = {}
     if any(each.placed_by_words for each in found.values()):
-        words = {slug: by_words(to / slug, each.benchmark) for slug, each in given.items()}
-    show(tables.recalls(found, words))
+        found = {slug: with_words(found[slug], to / slug, given[slug].benchmark) for slug in given}
+    show(tables.recalls(found.values()))
     if judged := {slug: each for slug, each in found.items() if each.judged}:
         if (tests := tables.tested(wanted, {slug: to / slug for slug in judged})).rows:
             show(tests)
-        show(tables.judged(judged))
+        show(tables.judged(judged.values()))
     for slug, each in found.items():
         if each.errors:
             typer.echo(f"{slug}: errors {each.errors}")

@@ -69,9 +69,9 @@ def measure(
 
 def show_run(found: Measured) -> None:
     show(tables.all_figures(found))
-    show(tables.recalls({"": found}))
+    show(tables.recalls([found]))
     if found.judged:
-        show(tables.judged({"": found}))
+        show(tables.judged([found]))
     for note in found.notes[:12]:
         typer.echo(f"  note: {note}")
     for stage, id, reason in found.failures[:5]:

@@ -18,11 +18,10 @@ from lines import serve, settings, turns
 def system(folder):
     from lightmem.memory.lightmem import LightMemory
 
-    device = os.environ.get("LIGHTMEM_DEVICE", "cpu")
     dimensions = int(os.environ.get("LIGHTMEM_DIMENSIONS", "384"))
     return LightMemory.from_config(
         {
-            **compression(device),
+            **compression(),
             "messages_use": "user_only",
             "metadata_generate": True,
             "text_summary": True,
@@ -42,7 +41,7 @@ def system(folder):
                 "configs": {
                     "model": os.environ["LIGHTMEM_EMBEDDER"],
                     "embedding_dims": dimensions,
-                    "model_kwargs": {"device": device},
+                    "model_kwargs": {"device": "cpu"},
                 },
             },
             "retrieve_strategy": "embedding",
@@ -60,11 +59,11 @@ def system(folder):
     )
 
 
-def compression(device):
+def compression():
     compressor = os.environ.get("LIGHTMEM_COMPRESSOR")
     if not compressor:
         return {"pre_compress": False, "topic_segment": False}
-    lingua = {"model_name": compressor, "device_map": device, "use_llmlingua2": True}
+    lingua = {"model_name": compressor, "device_map": "cpu", "use_llmlingua2": True}
     return {
         "pre_compress": True,
         "pre_compressor": {"model_name": "llmlingua-2", "configs": {"llmlingua_config": lingua}},

@@ -159,7 +159,6 @@ class JustMem:
             pool=tuple((c.card.session_id, c.card.turns) for c in evidence.candidates),
             context=text,
             evidence_tokens=count(text),
-            notes=evidence.receipt.notes,
             payload=kept.model_dump(mode="json", round_trip=True),
             calls=calls,
         )
