@@ -349,13 +349,13 @@ class AsyncMemory(StoredMemory):
         if self.parts.language.is_small_talk(asked.question):
             tally.notes.append("small talk: memory was not searched")
             return asked.model_copy(update={"plan": Plan(operation="reply")})
-        if given is not None or memory.waiting or self.parts.planner is None:
+        no_planning = given is not None or self.parts.planner is None
+        if no_planning or memory.waiting or self._retrieval.bound is None:
             return None
         ruled = await make_plan(asked, PlanParts(), self.parts, memory.main_subject, tally, None)
         search = names.for_search(ruled)
-        if await self._retrieval.finds_something(search, where, tally):
-            return None
-        if await self._profile(search, where, names):
+        pool = await self._retrieval.discover(search, where, tally)
+        if self._retrieval.is_relevant(search, pool) or await self._profile(search, where, names):
             return None
         tally.notes.append(UNRELATED)
         return await self._finish(search, ruled.plan, memory, where, names)

@@ -17,7 +17,7 @@ from justmem.runtime import tokens
 from justmem.runtime.validation import both_ends
 
 _PASSAGES = 30  # per view and kind of search
-_FUSION = 10  # of reciprocal rank fusion: less than the usual 60, so that the first rank counts
+_FUSION = 10  # of reciprocal rank fusion: less than the usual 60, so that first ranks count more
 _WHOLE = 10**9  # tokens: no session is larger
 _SESSIONS = 2  # sessions whose turns may share the source budget
 _LEAST_PART = 60  # tokens: a smaller part of a turn is not worth reading

@@ -32,7 +32,7 @@ from justmem.runtime.validation import both_ends
 _DENSE, _LEXICAL = 80, 40  # candidates of a view by meaning and by words
 _RERANKED = 14  # candidates that the reranker reads, which takes most of the time of a recall
 _QUOTES = 4  # turns without a card that may become candidates
-_REMARK = 2  # times as many cards by meaning are candidates for a remark
+_REMARK = 2  # factor of _DENSE for a remark
 _NEAR = 6  # turns between a chosen card and a card that is read with it
 _NEAR_REMARK = 1  # the same for a remark
 _SOON = timedelta(days=7)  # most events are told within this time
@@ -122,22 +122,19 @@ class Retrieval:
         )
         if self._is_paper:
             return limits
-        spoken, during = _LEXICAL // 2, _told(asked.plan.period)
+        spoken, during = _LEXICAL // 2, _days_told(asked.plan.period)
         return replace(limits, spoken=spoken, quotes=0 if remark else spoken, during=during)
 
     # ------------------------------------------------------------ relevance
 
-    async def finds_something(self, asked: Evidence, where: Filter, tally: Tally) -> bool:
-        """Whether the question finds anything without rewrites. This is checked before a model is
-        called."""
-        if self._parts.embedder.name not in _RELEVANT:
-            return True
-        alone = asked.model_copy(update={"plan": asked.plan.model_copy(update={"rewrites": ()})})
-        return self.is_relevant(alone, await self.discover(alone, where, tally))
+    @property
+    def bound(self) -> float | None:
+        """What a question must reach to be relevant. None: every question is."""
+        return None if self._is_paper else _RELEVANT.get(self._parts.embedder.name)
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
-        bound = _RELEVANT.get(self._parts.embedder.name)
-        if not pool.cards or bound is None or self._is_paper or asked.plan.operation == "reply":
+        bound = self.bound
+        if not pool.cards or bound is None or asked.plan.operation == "reply":
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
@@ -257,7 +254,7 @@ def _with_entities(asked: Evidence) -> str:
     return f"{question} ({', '.join(more)})" if more else question
 
 
-def _told(period: EventDate) -> tuple[date, date] | None:
+def _days_told(period: EventDate) -> tuple[date, date] | None:
     """When events of the period are told: in it, or soon after. None where the period is unknown
     or longer than a year."""
     if period.start is None or period.end is None or period.end - period.start > _YEAR:
