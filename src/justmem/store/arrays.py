@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.ports import Index, Pair, Place, SearchLimits, Vectors
+from justmem.ports import Index, Pair, Place, SearchLimits, View
 from justmem.store import codes, terms
 from justmem.store.engine import Connection
 
@@ -182,16 +182,16 @@ class Arrays:
     # ------------------------------------------------------------ vectors
 
     def near(
-        self, queries: Vectors, count: int, limits: SearchLimits, stay: Flags | None
+        self, views: Sequence[View], count: int, limits: SearchLimits, stay: Flags | None
     ) -> list[list[list[int]]]:
-        """For each query, keys of the rows that may be the nearest, by the upper bits alone: among
+        """For each view, keys of the rows that may be the nearest, by the upper bits alone: among
         all rows, and among those said during `limits.during`."""
         numbers, scales = self._codes
-        if not count or numbers.shape[1] != queries.shape[1]:
-            return [[] for _ in queries]
-        scores = codes.dots(
-            numbers, codes.upper_bits(codes.pack(queries), queries.shape[1]).numbers
-        )
+        dim = numbers.shape[1]
+        if not (count and dim and views and all(view.vector.size == dim for view in views)):
+            return [[] for _ in views]
+        packed = codes.pack(np.stack([view.vector for view in views]))
+        scores = codes.dots(numbers, codes.upper_bits(packed, dim).numbers)
         scores *= scales
         scores[:, scales == 0 if stay is None else ~stay | (scales == 0)] = -np.inf
         found = [[self._top(row, count)] for row in scores]

@@ -6,14 +6,13 @@ Everything that a question needs is read in one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from justmem.domain import Card, Passage, Session
+from justmem.domain import Passage, Session
 from justmem.ports import Found, Hits, Index, Pair, Place, SearchLimits, Vectors, View
 from justmem.store import codes, reads, terms
 from justmem.store.arrays import Arrays, Flags
@@ -21,15 +20,39 @@ from justmem.store.engine import Connection
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
-_ROWS, _TEXTS = 8192, 128  # cached cards, and as many passages; cached sessions
+Load = Callable[[Connection, Collection[K]], Mapping[K, V]]
 _NONE = np.zeros((0, 0), np.float32)
 
 
-class _Ranked(NamedTuple):
-    """What a view found: keys by its vector, in one or two lists, and keys by its words."""
+class _Cache(Generic[K, V]):
+    """What was read before, by key. If it would hold too much, it is emptied first."""
 
-    near: list[list[int]]
-    lexical: list[Pair]
+    def __init__(self, load: Load[K, V], most: int) -> None:
+        self._load: Load[K, V] = load
+        self._most = most
+        self._held: dict[K, V] = {}
+
+    def read(self, db: Connection, keys: Iterable[K]) -> dict[K, V]:
+        """The values of these keys, in order."""
+        wanted = sorted(set(keys))
+        missing = [key for key in wanted if key not in self._held]
+        if len(self._held) + len(missing) > self._most:
+            self._held.clear()
+            missing = wanted
+        if missing:
+            self._held |= self._load(db, missing)
+        return {key: self._held[key] for key in wanted if key in self._held}
+
+    def clear(self) -> None:
+        self._held.clear()
+
+
+class _Rows(NamedTuple, Generic[V]):
+    """What the views found in one index."""
+
+    rows: Mapping[int, tuple[V, bytes | None]]  # by key, in order, with packed vectors
+    vectors: Vectors  # of these rows
+    hits: Sequence[Hits]  # of each view
 
 
 class Finder:
@@ -37,16 +60,17 @@ class Finder:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._cards = _Cache(reads.cards_at, 8192)  # a row never changes
+        self._passages = _Cache(reads.passages_at, 8192)
+        self._texts: _Cache[str, Session] = _Cache(reads.texts, 128)  # of this state
         self.clear()
 
     def clear(self) -> None:
         self._state = reads.State(0, 0, 0)
         self._arrays: dict[Index, Arrays] = {}
         self._overview: reads.Overview | None = None
-        # What was read before, by key. A row never changes.
-        self._cards: dict[int, tuple[Card, bytes | None]] = {}
-        self._passages: dict[int, tuple[Passage, bytes | None]] = {}
-        self._texts: dict[str, Session] = {}  # of this state
+        for cache in (self._cards, self._passages, self._texts):
+            cache.clear()
 
     def overview(self, db: Connection) -> reads.Overview:
         """Counted once for each state of the space."""
@@ -59,9 +83,11 @@ class Finder:
     def _refresh(self, db: Connection) -> reads.State:
         state = reads.state(db)
         if state != self._state:
-            self._overview, self._texts = None, {}
+            self._overview = None
+            self._texts.clear()
             if state.removals != self._state.removals:
-                self._cards, self._passages = {}, {}
+                self._cards.clear()
+                self._passages.clear()
             self._state = state
         return state
 
@@ -88,115 +114,81 @@ class Finder:
         state = self._refresh(db)
         said = self._loaded(db, state, "passages", dense=bool(limits.passages))
         if limits.mentions:
-            found = self._passages_at(db, said.with_all(terms.content_words(views[0].text)))
-            named = {key: passage for key, (passage, _) in found.items()}
+            rows = self._passages.read(db, said.with_all(terms.content_words(views[0].text)))
+            named = {key: passage for key, (passage, _) in rows.items()}
             return Found({}, _NONE, (), (), {}, (), passages=named)
         cards = self._loaded(db, state, "cards", dense=True)
-        heard = said.allowed(db, limits)
+
+        heard, most = said.allowed(db, limits), limits.passages
         spoken = [said.best(view.text, limits.spoken, heard) for view in views]
-        quoted = _ranked(said, views, limits.passages, limits.passages, limits, heard)
-        keys = {key for scores in spoken for key, _ in scores} | _keys(quoted)
-        passages = self._passages_at(db, keys)
-        places = [_places(passages, scores) for scores in spoken]
+        also = {key for scores in spoken for key, _ in scores}
+        quoted = _search(db, said, self._passages, views, most, most, limits, heard, also)
+        places = [_places(quoted.rows, scores) for scores in spoken]
 
         stay = cards.allowed(db, limits)
-        ranked = _ranked(cards, views, limits.dense, limits.lexical, limits, stay)
         resting = cards.with_any({place for each in places for place in each}, stay)
-        read = _cached(self._cards, _keys(ranked).union(resting), partial(reads.cards_at, db))
-        vectors = codes.unpack([vector for _, vector in read.values()])
-        hits = _hits(views, ranked, list(read), vectors, limits.dense, limits.more)
-        shown = _scored(hits).union(resting)
-        told = {key: card for key, (card, _) in read.items() if key in shown}
+        counts = limits.dense, limits.lexical
+        found = _search(db, cards, self._cards, views, *counts, limits, stay, resting)
+        shown = _keys(found.hits).union(resting)
+        told = {key: card for key, (card, _) in found.rows.items() if key in shown}
 
         behind = {(card.session_id, turn) for card in told.values() for turn in card.turns}
         bare = _bare(places, behind, limits.quotes)
-        texts = _cached(self._texts, {id for id, _ in bare}, partial(reads.texts, db), _TEXTS)
-        said_vectors = codes.unpack([vector for _, vector in passages.values()])
-        quotes = _hits(views, quoted, list(passages), said_vectors, limits.passages, limits.more)
-        shown = _scored(quotes)
-        near = behind.union(bare)
+        texts = self._texts.read(db, {id for id, _ in bare})
+        near, shown = behind.union(bare), _keys(quoted.hits)
         return Found(
             cards=told,
-            vectors=vectors[[key in told for key in read]],
-            hits=hits,
+            vectors=found.vectors[[key in told for key in found.rows]],
+            hits=found.hits,
             places=places,
-            turns=_turn_vectors(near, self._passages_at(db, said.with_any(near))),
+            turns=_turn_vectors(near, self._passages.read(db, said.with_any(near))),
             bare=[(texts[id], turn) for id, turn in bare if id in texts],
-            said=quotes,
-            passages={key: passage for key, (passage, _) in passages.items() if key in shown},
+            said=quoted.hits,
+            passages={key: passage for key, (passage, _) in quoted.rows.items() if key in shown},
         )
 
-    def _passages_at(
-        self, db: Connection, keys: Iterable[int]
-    ) -> dict[int, tuple[Passage, bytes | None]]:
-        return _cached(self._passages, keys, partial(reads.passages_at, db))
 
-
-def _cached(
-    cache: dict[K, V],
-    keys: Iterable[K],
-    load: Callable[[list[K]], Mapping[K, V]],
-    most: int = _ROWS,
-) -> dict[K, V]:
-    """The values of these keys, in order. A cache that would hold too much is emptied first."""
-    wanted = sorted(set(keys))
-    missing = [key for key in wanted if key not in cache]
-    if len(cache) + len(missing) > most:
-        cache.clear()
-        missing = wanted
-    if missing:
-        cache |= load(missing)
-    return {key: cache[key] for key in wanted if key in cache}
-
-
-def _ranked(
+def _search(
+    db: Connection,
     arrays: Arrays,
+    cache: _Cache[int, tuple[V, bytes | None]],
     views: Sequence[View],
     dense: int,
     lexical: int,
     limits: SearchLimits,
     stay: Flags | None,
-) -> list[_Ranked]:
-    near: list[list[list[int]]] = [[] for _ in views]
-    if dense and views and all(view.vector.size for view in views):
-        queries = np.stack([np.asarray(view.vector, np.float32) for view in views])
-        near = arrays.near(queries, dense, limits, stay)
-    return [
-        _Ranked(found, arrays.best(view.text, lexical, stay))
-        for view, found in zip(views, near, strict=True)
-    ]
-
-
-def _hits(
-    views: Sequence[View],
-    ranked: Sequence[_Ranked],
-    keys: Sequence[int],
-    vectors: Vectors,
-    *counts: int,
-) -> list[Hits]:
-    """The nearest of each view, scored with all bits. `keys`: of the vectors. `counts`: how many
-    of each list."""
+    also: Iterable[int],
+) -> _Rows[V]:
+    """Searches one index by vectors and by words. `also`: keys of rows to read as well."""
+    near = arrays.near(views, dense, limits, stay)
+    by_words = [arrays.best(view.text, lexical, stay) for view in views]
+    keys = {*also, *(key for pairs in by_words for key, _ in pairs)}
+    rows = cache.read(db, keys.union(*(found for lists in near for found in lists)))
+    vectors = codes.unpack([vector for _, vector in rows.values()])
     hits = []
-    for view, own in zip(views, ranked, strict=True):
-        near = vectors @ view.vector if vectors.shape[1] == view.vector.size else ()
-        scores: dict[int, float] = dict(zip(keys, near, strict=False))
-        best: dict[int, float] = {}
-        for found, count in zip(own.near, counts, strict=False):
-            there = [(key, scores[key]) for key in found if key in scores]
-            best |= dict(sorted(there, key=_by_score)[:count])
-        hits.append(Hits(sorted(best.items(), key=_by_score), own.lexical))
-    return hits
+    for view, lists, pairs in zip(views, near, by_words, strict=True):
+        fits = vectors.shape[1] == view.vector.size
+        scores = dict(zip(rows, (vectors @ view.vector).tolist(), strict=True)) if fits else {}
+        hits.append(Hits(_nearest(lists, scores, dense, limits.more), pairs))
+    return _Rows(rows, vectors, hits)
+
+
+def _nearest(
+    lists: Iterable[Iterable[int]], scores: Mapping[int, float], *counts: int
+) -> list[Pair]:
+    """The best of each list of keys, by their scores. `counts`: how many of each list."""
+    best: dict[int, float] = {}
+    for keys, count in zip(lists, counts, strict=False):
+        there = [(key, scores[key]) for key in keys if key in scores]
+        best |= dict(sorted(there, key=_by_score)[:count])
+    return sorted(best.items(), key=_by_score)
 
 
 def _by_score(pair: Pair) -> tuple[float, int]:
     return -pair[1], pair[0]
 
 
-def _keys(ranked: Iterable[_Ranked]) -> set[int]:
-    return {key for each in ranked for key in chain(*each.near, (key for key, _ in each.lexical))}
-
-
-def _scored(hits: Iterable[Hits]) -> set[int]:
+def _keys(hits: Iterable[Hits]) -> set[int]:
     return {key for each in hits for key, _ in chain(each.dense, each.lexical)}
 
 
