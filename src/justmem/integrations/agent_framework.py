@@ -34,4 +34,4 @@ class JustMemProvider(ContextProvider):
 
 
 def _said(messages: list[Message], role: str) -> list[str]:
-    return [each.text for each in messages if str(each.role) == role and each.text.strip()]
+    return [each.text for each in messages if str(each.role) == role]

@@ -42,7 +42,7 @@ class JustMemMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        turns = [t for each in events if (t := _turn(each))]
+        turns = [_turn(each) for each in events if not each.partial]
         id = f"adk-{session_id or format(datetime.now(), '%Y-%m-%d')}"
         await self.memory(app_name, user_id).append(id, turns)
 
@@ -65,8 +65,7 @@ class JustMemMemoryService(BaseMemoryService):
             await memory.forget(turn=memory_id)
 
 
-def _turn(event: Any) -> dict[str, str] | None:
+def _turn(event: Any) -> dict[str, str]:
     parts = event.content.parts if event.content else None
     text = "\n".join(part.text for part in parts or [] if part.text and not part.thought)
-    role = "user" if event.author == "user" else "assistant"
-    return turn(role, text, event.id) if text.strip() and not event.partial else None
+    return turn("user" if event.author == "user" else "assistant", text, event.id)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from justmem.integrations.safe import turn
+from justmem.integrations.safe import text_of, turn
 from justmem.runtime import private_files
 
 FILE = "hooks.json"  # in the data folder: when each hook ran last
@@ -60,7 +60,7 @@ class Event:
         """All turns of the transcript, or else the prompt. Memory leaves out the ones whose key it
         knows."""
         if self.transcript is None:
-            return [turn("user", self.prompt)] if self.prompt.strip() else []
+            return [turn("user", self.prompt)]
         with self.transcript.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _LONGEST))
@@ -78,17 +78,10 @@ def _turns(transcript: str) -> Iterator[dict[str, str]]:
             continue
         message = row.get("message") or row.get("payload")
         if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
-            text = _text(message.get("content"))
-            if text and not text.startswith(_NOT_SAID):
+            text = text_of(message.get("content"))
+            if not text.startswith(_NOT_SAID):
                 key = row.get("uuid") or row.get("ordinal") or number
                 yield turn(message["role"], text, str(key))
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content.strip()
-    parts = [each.get("text") for each in content or [] if isinstance(each, dict)]
-    return "\n".join(part for part in parts if isinstance(part, str)).strip()
 
 
 # ---------------------------------------------------------------- whether they run

@@ -91,9 +91,7 @@ def _turns(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:
     """All turns of the thread. Memory leaves out the ones whose id it knows."""
     roles = {"human": "user", "ai": "assistant"}
     return [
-        turn(roles[each.type], str(each.text), each.id)
-        for each in messages
-        if each.type in roles and str(each.text).strip()
+        turn(roles[each.type], str(each.text), each.id) for each in messages if each.type in roles
     ]
 
 

@@ -41,9 +41,9 @@ class JustMemMemory(BaseMemory):
     def put(self, message: ChatMessage) -> None:
         self.inner.put(message)
         role = {MessageRole.USER: "user", MessageRole.ASSISTANT: "assistant"}.get(message.role)
-        text = message.content or ""
-        if role and text.strip():
-            wait(self._memory.append(f"llama-index-{self.session}", [turn(role, text)]))
+        if role:
+            said = turn(role, message.content or "")
+            wait(self._memory.append(f"llama-index-{self.session}", [said]))
 
     def get_all(self) -> list[ChatMessage]:
         return list(self.inner.get_all())

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.memory import Session
 
-from justmem.integrations.safe import SafeMemory, turn
+from justmem.integrations.safe import SafeMemory, text_of, turn
 
 
 class JustMemSession:
@@ -29,13 +29,11 @@ class JustMemSession:
 
     async def add_items(self, items: list[Any]) -> None:
         await self.inner.add_items(items)
-        said = [(item.get("role"), text_of(item)) for item in items]
-        turns = [turn(role, text) for role, text in said if role in _ROLES and text]
-        await self.memory.append(self._id, turns)
+        await self.memory.append(self._id, _turns(items))
 
     async def pop_item(self) -> Any:
         item = await self.inner.pop_item()
-        if item is not None and item.get("role") in _ROLES and text_of(item):
+        if item is not None and _turns([item]):
             await self.memory.forget_last(self._id)
         return item
 
@@ -44,23 +42,17 @@ class JustMemSession:
         await self.memory.forget_session(self._id)
 
 
-_ROLES = ("user", "assistant")
-
-
-def text_of(item: Any) -> str:
-    content = item.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+def _turns(items: list[Any]) -> list[dict[str, str]]:
+    said = [(item.get("role"), text_of(item.get("content"))) for item in items]
+    return [turn(role, text) for role, text in said if role in ("user", "assistant") and text]
 
 
 def recalling(instructions: str, memory: SafeMemory) -> Callable[[Any, Any], Awaitable[str]]:
     """Instructions for an Agent, followed by the evidence for the user's message."""
 
     async def dynamic(context: Any, agent: Any) -> str:
-        said = context.turn_input or []
-        asked = [text_of(item) for item in said if item.get("role") == "user"]
+        said = _turns(context.turn_input or [])
+        asked = [each["content"] for each in said if each["role"] == "user"]
         evidence = await memory.prompt(asked[-1]) if asked else ""
         return f"{instructions}\n\n{evidence}".strip()
 

@@ -9,7 +9,7 @@ from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
-from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn
+from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, text_of, turn
 
 
 @dataclass
@@ -21,7 +21,7 @@ class JustMemCapability(AbstractCapability[Any]):
 
     def get_instructions(self) -> Any:
         async def evidence(context: RunContext[Any]) -> str:
-            return await memory_for(self.memory, context).prompt(_text(context.prompt))
+            return await memory_for(self.memory, context).prompt(text_of(context.prompt))
 
         return evidence
 
@@ -31,15 +31,9 @@ class JustMemCapability(AbstractCapability[Any]):
         return result
 
 
-def _text(content: Any) -> str:
-    """The texts of a prompt, without its pictures."""
-    parts = [content] if isinstance(content, str) else list(content or [])
-    return "\n".join(part for part in parts if isinstance(part, str))
-
-
 def _turns(message: ModelRequest | ModelResponse) -> list[dict[str, str]]:
     if isinstance(message, ModelResponse):
         said = "".join(part.content for part in message.parts if isinstance(part, TextPart))
-        return [turn("assistant", said)] if said.strip() else []
-    texts = [_text(part.content) for part in message.parts if isinstance(part, UserPromptPart)]
-    return [turn("user", text) for text in texts if text.strip()]
+        return [turn("assistant", said)]
+    prompts = [part for part in message.parts if isinstance(part, UserPromptPart)]
+    return [turn("user", text_of(prompt.content)) for prompt in prompts]

@@ -79,16 +79,18 @@ class SafeMemory:
         return found.prompt(self._tokens) if found else ""
 
     async def append(self, id: str, turns: Sequence[Mapping[str, Any]]) -> None:
-        """Adds turns to the session `id`. A turn with a known `key` is left out."""
+        """Adds turns to the session `id`. Blank ones, and those with a known `key`, are left
+        out."""
+        said = [each for each in turns if each["content"].strip()]
 
         async def work() -> None:
             if isinstance(self._memory, Spaces):
-                await self._memory.append(str(self._space), list(turns), id=id)
+                await self._memory.append(str(self._space), said, id=id)
             else:
                 async with self.using() as memory:
-                    await memory.append(list(turns), id=id)
+                    await memory.append(said, id=id)
 
-        if turns:
+        if said:
             await self._attempt("not remembered", work())
 
     async def forget_session(self, id: str) -> None:
@@ -151,6 +153,16 @@ def wait(work: Coroutine[Any, Any, T]) -> T:
     """For the synchronous methods of a framework, inside or outside of an event loop."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
+
+
+def text_of(content: Any) -> str:
+    """The texts of a message, without its pictures and tool calls. `content` is a text, or a list
+    of texts and of parts with a `text`."""
+    if isinstance(content, str):
+        return content.strip()
+    parts = content if isinstance(content, Sequence) else []
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
 def turn(role: str, text: str, key: str | None = None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from strands.memory import MemoryStore
 from strands.memory.types import AddMessagesContext, MemoryEntry, SearchOptions
 
-from justmem.integrations.safe import SafeMemory, turn
+from justmem.integrations.safe import SafeMemory, text_of, turn
 
 
 class JustMemStore(MemoryStore):
@@ -42,9 +42,9 @@ class JustMemStore(MemoryStore):
         self, messages: list[Any], context: AddMessagesContext | None = None
     ) -> None:
         numbers = (context.sequence_numbers if context else None) or [None] * len(messages)
+        keys = [None if number is None else f"{self._session}-{number}" for number in numbers]
         turns = [
-            turn(message["role"], text, None if number is None else f"{self._session}-{number}")
-            for message, number in zip(messages, numbers, strict=True)
-            if (text := "\n".join(part["text"] for part in message["content"] if "text" in part))
+            turn(message["role"], text_of(message["content"]), key)
+            for message, key in zip(messages, keys, strict=True)
         ]
         await self.memory.append(f"strands-{self._session}", turns)
