@@ -82,8 +82,6 @@ def measured(folder: Path, benchmark: Benchmark) -> Measured:
         "planted": [v for name in judges for v in files.planted(name).items()],
     }
     pairs = files.retrieved(cases)
-    # "none" and FullText choose nothing, so they have no recall.
-    ranked = [] if run["system"] in ("none", "fulltext") else pairs
     answers = {p.id: p for p in files.predictions(1).items() if not p.error}
     first = _verdicts(files, judges[0]) if judges else []
     missing = [
@@ -95,7 +93,7 @@ def measured(folder: Path, benchmark: Benchmark) -> Measured:
     built = [b for b in files.memory.items() if not b.error or b.sessions]
     failed = [(stage, i.id, i.error) for stage, items in stages.items() for i in items if i.error]
     failed += [("sessions", b.id, each) for b in built if not b.error for each in b.failed]
-    figures = metrics.recalls(ranked) | metrics.scores(pairs, answers)
+    figures = metrics.recalls(_ranked(files, cases)) | metrics.scores(pairs, answers)
     figures |= _accuracies(files, cases, judges) if judges else {}
     return Measured(
         run=run,
@@ -120,9 +118,14 @@ def _verdicts(files: Files, judge: str) -> list[Verdicts]:
     ]
 
 
+def _ranked(files: Files, cases: Sequence[Case]) -> metrics.Pairs:
+    """The evidence that has a recall: "none" and FullText choose nothing."""
+    return [] if files.pinned()["system"] in ("none", "fulltext") else files.retrieved(cases)
+
+
 def with_words(found: Measured, folder: Path, benchmark: Benchmark) -> Measured:
     """The same run with its recalls under the rule for systems that keep no sources, too."""
-    pairs = Files(folder).retrieved(benchmark.cases)
+    pairs = _ranked(Files(folder), benchmark.cases)
     known = {id: Alignment(benchmark.history(id)) for id in benchmark.histories}
     placed = [(case, known[case.history].realigned(row)) for case, row in pairs]
     words = {f"by_words.{name}": each for name, each in metrics.recalls(placed).items()}

@@ -280,8 +280,10 @@ async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
     ours = await run(given, tmp_path / "ours")
     ours = with_words(ours, tmp_path / "ours", given.benchmark)
     assert ours["by_words.costs.aligned"].value == 100.0
-    titles = [row[1] for row in tables.recalls([peer, ours]).rows]
-    assert titles == ["template", "JustMem", "JustMem, placed by words"]
+    given = settings(data, server.url, system="fulltext", label="FullText")  # chooses nothing
+    whole = with_words(await run(given, tmp_path / "whole"), tmp_path / "whole", given.benchmark)
+    titles = [row[1] for row in tables.recalls([whole, peer, ours]).rows]
+    assert titles == ["FullText", "template", "JustMem", "JustMem, placed by words"]
     assert [row[1] for row in tables.recalls([ours]).rows] == ["JustMem"]
 
 
