@@ -22,6 +22,7 @@ from mcp.server.auth.provider import AuthorizationParams, TokenError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from browser import chromium
 from justmem.config import load
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys
@@ -130,6 +131,19 @@ async def test_a_client_registers_asks_for_consent_and_uses_the_memory(server: R
     with server.client(token) as http:
         for path in ("/v1/spaces/ana", "/v1/spaces/mcp", "/v1/spaces"):
             assert http.get(path).status_code == 401
+
+
+def test_the_consent_page_works_in_a_browser(server: Running, tmp_path: Path) -> None:
+    """httpx does not send the headers with which a browser says where a form comes from."""
+    back = f"{server.url}/callback"
+    with server.client(None) as http, chromium(tmp_path) as browser:
+        client = http.post("/register", json={"redirect_uris": [back]}).json()["client_id"]
+        asked = {"response_type": "code", "client_id": client, "redirect_uri": back}
+        asked |= {"code_challenge": "x" * 43, "code_challenge_method": "S256"}
+        browser.open(http.get("/authorize", params=asked).headers["location"])
+        browser.write("[type=password]", server.key("ana"))
+        browser.click("[value=allow]")
+        browser.until(f"location.href.startsWith('{back}?code=')")
 
 
 async def test_reusing_a_refresh_token_ends_all_tokens_of_the_consent(server: Running) -> None:

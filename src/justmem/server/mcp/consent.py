@@ -24,7 +24,7 @@ autofocus></label></p>
 placeholder="only if your key opens several"></label></p>
 <p><label><input type="checkbox" name="write" value="yes" {write}> It may also remember and
 forget</label></p>
-<p><button name="answer" value="allow">Allow</button>
+<p><button class="main" name="answer" value="allow">Allow</button>
 <button name="answer" value="refuse" formnovalidate>Refuse</button></p></form>
 """
 _GONE = "<p>This request is over or unknown. Start again from the program that sent you here.</p>"
@@ -57,5 +57,6 @@ def consent_page(
         "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
         f"form-action 'self' {to.scheme}:{origin}"
     )
-    headers = {"content-security-policy": policy}
+    # With `no-referrer`, browsers send the form with the origin `null`, which is refused.
+    headers = {"content-security-policy": policy, "referrer-policy": "same-origin"}
     return HTMLResponse(_PAGE.format(body=body), 400 if error else 200, headers)
