@@ -317,6 +317,12 @@ def test_without_a_key_there_are_no_tools(server: Running) -> None:
     assert answer.status_code == 401
 
 
+def test_no_client_can_keep_a_connection_open(server: Running) -> None:
+    with server.client(server.key("ana")) as client:
+        streaming = {"accept": "application/json, text/event-stream"}
+        assert client.get("/mcp", headers=streaming).status_code == 405
+
+
 async def test_http_and_mcp_share_one_memory(server: Running) -> None:
     with server.client(server.key("both")) as http:
         http.post("/v1/spaces/both/sessions?wait=true", json=BIKE)

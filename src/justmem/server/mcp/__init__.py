@@ -99,7 +99,10 @@ class HttpTools:
             host="0.0.0.0",  # the middleware checks the host
         )
         self.manager: StreamableHTTPSessionManager = made.session_manager
-        self.routes: list[BaseRoute] = [Route("/mcp", self, include_in_schema=False)]
+        # No GET: it would keep a connection open, and there is nothing to send over it.
+        self.routes: list[BaseRoute] = [
+            Route("/mcp", self, methods=["POST"], include_in_schema=False)
+        ]
         if server.serving.public_url is not None and server.keys is not None:
             server.sign_in = oauth = OAuth(server, server.serving.public_url)
             self.routes += oauth.routes()
