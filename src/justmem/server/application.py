@@ -25,7 +25,6 @@ from justmem.server.mcp import HttpTools
 from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem, respond
 from justmem.server.proxy import routes as chat_routes
-from justmem.server.proxy.upstreams import Upstreams
 from justmem.server.requests import ThisKey, ThisServer, check_query
 from justmem.server.state import Server
 
@@ -65,11 +64,11 @@ class _Api(FastAPI):
 
 
 def api(server: Server) -> FastAPI:
-    tools, upstreams = HttpTools(server), Upstreams(server.settings)
+    tools = HttpTools(server)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with server.running(), upstreams.running(), tools.manager.run():
+        async with server.running(), tools.manager.run():
             yield
 
     app = _Api(
@@ -87,7 +86,6 @@ def api(server: Server) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.server = server
-    app.state.upstreams = upstreams
     for kind in (JustMemError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _problem)
     app.include_router(running)
@@ -105,7 +103,8 @@ def api(server: Server) -> FastAPI:
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:
-    if "route" not in request.scope and isinstance(error, HTTPException):  # of the pages
+    no_route = {"route", "endpoint"}.isdisjoint(request.scope)
+    if no_route and isinstance(error, HTTPException):  # of the pages
         error = HTTPException(404)
     return respond(error, request.url.path)
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from h11 import LocalProtocolError
 from starlette.datastructures import Headers, MutableHeaders
@@ -96,12 +96,12 @@ class Middleware:
         """Refuses requests of other web pages. Without keys nothing else stops them, and a request
         without an Origin header counts too. The check of the host prevents DNS rebinding."""
         host = headers.get("host", "").lower()
-        if self._server.keys is None and not is_loopback(_split(f"//{host}").hostname or ""):
+        if self._server.keys is None and not is_loopback(_hostname(host)):
             raise Refused("Without keys, only requests to this machine's own address are allowed.")
         origin = headers.get("origin")
         if origin is not None:
             known = origin in self._serving.origins
-            elsewhere = not known and _split(origin).netloc.lower() != host
+            elsewhere = not known and origin.lower().partition("://")[2] != host
         else:
             elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
             elsewhere = elsewhere and guarded and self._server.keys is None
@@ -200,9 +200,9 @@ class _Response:
         log.info(line, method, route, status, self._bytes, seconds * 1000, name)
 
 
-def _split(address: str) -> SplitResult:
-    """Empty if it is not an address."""
+def _hostname(host: str) -> str:
+    """Without the port. Empty if it is not the name of a host."""
     try:
-        return urlsplit(address)
+        return urlsplit(f"//{host}").hostname or ""
     except ValueError:
-        return SplitResult("", "", "", "", "")
+        return ""

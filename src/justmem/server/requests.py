@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Header, Path, Query, Request
 from fastapi.dependencies.utils import get_flat_params
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
+from starlette.types import Send
 
-from justmem.errors import InputError
+from justmem.errors import InputError, JustMemError
 from justmem.memory import AsyncMemory
 from justmem.server.access import SpaceAccess
 from justmem.server.access_keys import Key, Right
 from justmem.server.middleware import KEY
 from justmem.server.state import Server
+
+log = logging.getLogger("justmem.server")
 
 # ---------------------------------------------------------------- parameters and bodies
 
@@ -72,18 +78,29 @@ def with_example(example: dict[str, Any]) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
 
 
+class ClosingStream(StreamingResponse):
+    """Closes what it reads from, also when the client leaves. If that fails, the response ends
+    early, and uvicorn closes the connection."""
+
+    async def stream_response(self, send: Send) -> None:
+        source: Any = self.body_iterator
+        async with aclosing(source):
+            try:
+                await super().stream_response(send)
+            except JustMemError as error:
+                log.warning("a response was cut short: %s", type(error).__name__)
+
+
 # ---------------------------------------------------------------- access
 
 
 def server_of(request: Request) -> Server:
-    server = request.app.state.server
-    assert isinstance(server, Server)
+    server: Server = request.app.state.server
     return server
 
 
 def key_of(request: Request) -> Key:
-    key = request.scope[KEY]
-    assert isinstance(key, Key)
+    key: Key = request.scope[KEY]
     return key
 
 

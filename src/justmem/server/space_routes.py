@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
-from starlette.types import Send
 
 from justmem.domain import Checked, Entry, Forgotten, Stats
-from justmem.errors import JustMemError
 from justmem.server.access import SpaceAccess
 from justmem.server.requests import (
     AdminAccess,
     Administrable,
+    ClosingStream,
     Limit,
     Readable,
     ReadAccess,
@@ -27,7 +25,6 @@ from justmem.server.requests import (
 )
 from justmem.spaces import no_such_space
 
-log = logging.getLogger("justmem.server")
 _PIECE = 16_384  # characters of an export that are sent at a time
 
 router = APIRouter(prefix="/v1/spaces", tags=["spaces"])
@@ -85,7 +82,7 @@ async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingRe
     """The whole space as JSON Lines, for `justmem import`."""
     async with access.memory():
         pass  # a missing space is an error before the response begins
-    return _Export(_pieces(access, vectors), media_type="application/x-ndjson")
+    return ClosingStream(_pieces(access, vectors), media_type="application/x-ndjson")
 
 
 async def _pieces(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
@@ -97,14 +94,3 @@ async def _pieces(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
                 if not access.server.spaces.holds(access.space, memory):
                     raise no_such_space(access.space)
                 yield line[start : start + _PIECE]
-
-
-class _Export(StreamingResponse):
-    """Closes the space also when the client leaves."""
-
-    async def stream_response(self, send: Send) -> None:
-        async with aclosing(cast(AsyncGenerator[str], self.body_iterator)):
-            try:
-                await super().stream_response(send)
-            except JustMemError as error:  # uvicorn closes the connection
-                log.warning("an export was cut short: %s", type(error).__name__)

@@ -17,6 +17,7 @@ from justmem.runtime import tokens
 from justmem.server.access_keys import OWNER, Key, Keys, Rates
 from justmem.server.expiry_task import ExpiryTask
 from justmem.server.metrics import Metrics
+from justmem.server.proxy.upstreams import upstreams_of
 from justmem.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Server:
             clock=clock,
             report=report,
         )
+        self.upstreams = upstreams_of(settings)  # of the chat proxy
         self.not_ready: str | None = "The server is starting."
         self._tasks: set[asyncio.Task[Any]] = set()
         jobs = self.spaces.background
@@ -83,6 +85,8 @@ class Server:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(stopping, *running, *self._tasks, return_exceptions=True)
+                for upstream in self.upstreams.values():
+                    await upstream.close()
 
     async def _load_models(self) -> None:
         """Downloads and loads the local models. The server is ready after that."""

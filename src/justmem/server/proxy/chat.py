@@ -15,10 +15,8 @@ from typing import Any
 
 import httpx
 from anyio import BrokenResourceError, create_memory_object_stream
-from anyio.streams.memory import MemoryObjectReceiveStream
 from fastapi import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from justmem.budget import Tally
 from justmem.domain import Evidence, Receipt
@@ -36,7 +34,7 @@ from justmem.server.access import SpaceAccess
 from justmem.server.problems import public
 from justmem.server.proxy.costs import Estimate, spent
 from justmem.server.proxy.formats import Exchange, Format, Reply, exchange_of
-from justmem.server.proxy.upstreams import Upstream
+from justmem.server.requests import ClosingStream
 
 log = logging.getLogger("justmem.server")
 
@@ -52,7 +50,6 @@ _SECRET = secrets.token_bytes(16)
 class Chat:
     access: SpaceAccess
     format: Format
-    upstream: Upstream
     request: Request
     body: dict[str, Any]
     conversation: str | None
@@ -63,6 +60,7 @@ class Chat:
 
     def __post_init__(self) -> None:
         self.server = self.access.server
+        self.upstream = self.server.upstreams[self.format.upstream]
         self.exchange = exchange_of(self.body)
         # A step of a tool loop may name only the response that it continues.
         earlier = (self.access.space, str(self.body.get("previous_response_id")))
@@ -174,7 +172,7 @@ class Chat:
     async def _stream(self, answer: httpx.Response) -> Reply:
         """Passes an answer on line by line, for as long as the client reads it."""
         into, lines = create_memory_object_stream[bytes]()
-        self._answer(_Stream(lines, answer.status_code, self._headers(answer)))
+        self._answer(ClosingStream(lines, answer.status_code, self._headers(answer)))
         reply = Reply()
         try:
             async with into, asyncio.timeout(self.server.serving.stream_seconds):
@@ -237,20 +235,6 @@ class Chat:
         if not isinstance(error, JustMemError):
             error = TooSlow(f"This took longer than {_MEMORY_SECONDS:g} seconds.")
         self.trouble = self.trouble or f"{what}: {public(error)}"
-
-
-class _Stream(StreamingResponse):
-    """When the client leaves, the stream is closed, so that the sending side ends too."""
-
-    def __init__(
-        self, lines: MemoryObjectReceiveStream[bytes], status: int, headers: dict[str, str]
-    ) -> None:
-        super().__init__(lines, status, headers)
-        self._lines = lines
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._lines:
-            await super().__call__(scope, receive, send)
 
 
 def _turns(exchange: Exchange, reply: str) -> list[dict[str, str]]:

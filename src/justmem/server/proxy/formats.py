@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from justmem.server.proxy.upstreams import Provider
+
 Body = dict[str, Any]
 _INSTRUCTIONS = ("system", "developer")
 # Claude Code adds its own remarks to the user's message, as parts that begin like this.
@@ -165,6 +167,7 @@ def _message(message: Mapping[str, Any]) -> tuple[str, str, bool]:
 class Format:
     """`add_note` changes the body of a request."""
 
+    upstream: Provider
     path: str
     add_note: Callable[[Body, str], None]
 
@@ -184,6 +187,6 @@ def _insert(body: Body, note: str) -> None:
     messages.insert(next(places, len(messages)), {"role": "system", "content": note})
 
 
-COMPLETIONS = Format("chat/completions", _insert)
-RESPONSES = Format("responses", lambda body, note: _append(body, "instructions", note))
-MESSAGES = Format("messages", lambda body, note: _append(body, "system", note))
+COMPLETIONS = Format("openai", "chat/completions", _insert)
+RESPONSES = Format("openai", "responses", lambda body, note: _append(body, "instructions", note))
+MESSAGES = Format("anthropic", "messages", lambda body, note: _append(body, "system", note))

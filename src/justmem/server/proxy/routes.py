@@ -10,7 +10,6 @@ from starlette.responses import Response
 from justmem.server.access import SpaceAccess
 from justmem.server.proxy.chat import Chat
 from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES
-from justmem.server.proxy.upstreams import Upstreams
 from justmem.server.requests import SpaceHeader, ThisKey, ThisServer, space_for
 
 router = APIRouter(tags=["chat"], default_response_class=Response)
@@ -33,56 +32,49 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _upstreams(request: Request) -> Upstreams:
-    known = request.app.state.upstreams
-    assert isinstance(known, Upstreams)
-    return known
-
-
 def _access(server: ThisServer, key: ThisKey, space: SpaceHeader = None) -> SpaceAccess:
     return SpaceAccess(server, key, space_for(key, space)).check("read")
 
 
-Known = Annotated[Upstreams, Depends(_upstreams)]
 Access = Annotated[SpaceAccess, Depends(_access)]
 
 
 @router.post("/v1/chat/completions", responses=_ANSWER)
 async def chat(
-    body: ChatIn, request: Request, access: Access, known: Known, session: SessionHeader = None
+    body: ChatIn, request: Request, access: Access, session: SessionHeader = None
 ) -> Response:
     """Recalls what bears on the last message, adds it as a fenced system note of at most
     `note_tokens`, forwards to the upstream, and remembers the message and the reply. A key that
     may only read recalls and does not remember. The chat must fit what is left of the space's
     `day_tokens`."""
-    return await Chat(access, COMPLETIONS, known.openai, request, body, session).response()
+    return await Chat(access, COMPLETIONS, request, body, session).response()
 
 
 @router.post("/v1/responses", responses=_ANSWER)
 async def respond(
-    body: ResponseIn, request: Request, access: Access, known: Known, session: SessionHeader = None
+    body: ResponseIn, request: Request, access: Access, session: SessionHeader = None
 ) -> Response:
     """The same for OpenAI's responses: the note comes after the instructions."""
-    return await Chat(access, RESPONSES, known.openai, request, body, session).response()
+    return await Chat(access, RESPONSES, request, body, session).response()
 
 
 @router.post("/v1/messages", responses=_ANSWER)
 async def message(
-    body: MessageIn, request: Request, access: Access, known: Known, session: SessionHeader = None
+    body: MessageIn, request: Request, access: Access, session: SessionHeader = None
 ) -> Response:
     """The same for Anthropic's messages: the note is last in `system`. Needs
     `anthropic_upstream`."""
-    return await Chat(access, MESSAGES, known.anthropic, request, body, session).response()
+    return await Chat(access, MESSAGES, request, body, session).response()
 
 
 @router.post("/v1/messages/count_tokens")
-async def count(body: MessageIn, request: Request, known: Known) -> Response:
+async def count(body: MessageIn, request: Request, server: ThisServer) -> Response:
     """Passes through."""
-    return await known.anthropic.pass_through(request, "messages/count_tokens")
+    return await server.upstreams["anthropic"].pass_through(request, "messages/count_tokens")
 
 
 @router.get("/v1/models")
-async def models(request: Request, known: Known) -> Response:
+async def models(request: Request, server: ThisServer) -> Response:
     """Passes through."""
-    upstream = known.openai if known.openai.is_set else known.anthropic
+    upstream = server.upstreams["openai" if server.serving.upstream else "anthropic"]
     return await upstream.pass_through(request, "models")

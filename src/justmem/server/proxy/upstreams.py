@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 import httpx
@@ -18,6 +17,7 @@ from justmem.config import Settings
 from justmem.errors import ModelUnavailable
 from justmem.runtime.addresses import checked_url, is_local
 
+Provider = Literal["openai", "anthropic"]
 _FORWARDED = (
     *("accept", "user-agent", "openai-organization", "openai-project", "openai-beta"),
     *("anthropic-version", "anthropic-beta"),
@@ -140,16 +140,9 @@ class Upstream:
         return Response(content, answer.status_code, self.headers(answer))
 
 
-class Upstreams:
-    def __init__(self, settings: Settings) -> None:
-        key, other = settings.upstream_key, settings.anthropic_upstream_key
-        self.openai = Upstream(settings, "upstream", key, "authorization", "Bearer ")
-        self.anthropic = Upstream(settings, "anthropic_upstream", other, "x-api-key")
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await self.openai.close()
-            await self.anthropic.close()
+def upstreams_of(settings: Settings) -> dict[Provider, Upstream]:
+    key, other = settings.upstream_key, settings.anthropic_upstream_key
+    return {
+        "openai": Upstream(settings, "upstream", key, "authorization", "Bearer "),
+        "anthropic": Upstream(settings, "anthropic_upstream", other, "x-api-key"),
+    }
