@@ -37,14 +37,14 @@ def keep(db: Connection, session: Session, *, append: bool = False) -> SessionRe
 
 
 def _fresh(known: Session, added: Session) -> list[Turn]:
-    """The turns whose keys are not stored. Turns without a time that are added on a later day than
-    the session's take place at the time of `added`."""
+    """The turns whose keys are not stored. Turns without a time that are added on another day
+    than the session's take place at the time of `added`."""
     keys = {turn.key for turn in known.turns} - {None}
     fresh: list[Turn] = []
     for turn in added.turns:
         if turn.key not in keys:
-            later = added.at.date() > known.at.date() and not turn.at
-            fresh.append(turn.model_copy(update={"at": added.at}) if later else turn)
+            other_day = added.at.date() != known.at.date() and not turn.at
+            fresh.append(turn.model_copy(update={"at": added.at}) if other_day else turn)
             keys |= {turn.key} - {None}
     return fresh
 
