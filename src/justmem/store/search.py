@@ -34,17 +34,17 @@ class _Cache(Generic[K, V]):
 
     def read(self, db: Connection, keys: Iterable[K]) -> dict[K, V]:
         """The values of these keys, in order."""
-        wanted = sorted(set(keys))
-        missing = [key for key in wanted if key not in self._held]
-        if len(self._held) + len(missing) > self._most:
-            self._held.clear()
+        held, wanted = self._held, sorted(set(keys))
+        missing = [key for key in wanted if key not in held]
+        if len(held) + len(missing) > self._most:
+            held = self._held = {}
             missing = wanted
         if missing:
-            self._held |= self._load(db, missing)
-        return {key: self._held[key] for key in wanted if key in self._held}
+            held.update(self._load(db, missing))
+        return {key: held[key] for key in wanted if key in held}
 
     def clear(self) -> None:
-        self._held.clear()
+        self._held = {}  # a new one: another thread may be reading the old one
 
 
 class _Rows(NamedTuple, Generic[V]):
