@@ -87,7 +87,7 @@ class Arrays:
         if numbers.shape[1] != dim:
             numbers = np.zeros((start, dim), np.int8)
         self._codes = codes.Upper(_longer(numbers, more), _longer(scales, more))
-        hashes = [self._terms]
+        hashes: list[Rows] = []
         vector = f"substr(vector, 1, {codes.upper_size(dim)})" if dim else "NULL"
         sql = f"SELECT key, said_at, terms, {vector} FROM {self.index} WHERE space = ? {new}"
         found = db.each(f"{sql} ORDER BY key", db.space)
@@ -104,8 +104,9 @@ class Arrays:
             own = np.frombuffer(joined, "<u4").astype(np.uint64) << _SHIFT
             hashes.append(own | np.repeat(np.arange(start, end, dtype=np.uint64), sizes))
             start = end
-        self._terms = np.concatenate(hashes)
-        self._terms.sort()
+        added = np.sort(np.concatenate(hashes))
+        places = np.searchsorted(self._terms, added)
+        self._terms = np.insert(self._terms, places, added) if len(self._terms) else added
 
     # ------------------------------------------------------------ terms
 

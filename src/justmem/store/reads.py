@@ -57,7 +57,7 @@ def texts(db: Connection, ids: Collection[str], *, checked: bool = True) -> dict
 
 def _waiting(db: Connection, most: int) -> list[Session]:
     """The latest sessions that have turns without cards, in order of time."""
-    latest = f"AND due IS NOT NULL AND done < turns ORDER BY instant DESC, number DESC LIMIT {most}"
+    latest = f"AND due > 0 AND done < turns ORDER BY instant DESC, number DESC LIMIT {most}"
     done: dict[str, int] = dict(db.select("id, done", "sessions", latest)[::-1])
     read = texts(db, done).items()
     return [session.without(range(1, done[id] + 1)) for id, session in read]

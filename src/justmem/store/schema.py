@@ -54,7 +54,7 @@ CREATE TABLE sessions (
     PRIMARY KEY (space, id)
 );
 CREATE INDEX sessions_by_time ON sessions (space, instant, number);
-CREATE INDEX sessions_by_due ON sessions (due);
+CREATE INDEX sessions_waiting ON sessions (space, due) WHERE due IS NOT NULL;
 
 -- `forgotten` 1: the turn keeps its number and its speaker, and its words are gone. `key` is the
 -- caller's own, to drop duplicates.
@@ -94,7 +94,7 @@ CREATE TABLE cards (
 );
 CREATE INDEX cards_by_id ON cards (space, id);
 CREATE INDEX cards_by_session ON cards (space, session);
-CREATE INDEX cards_by_subject ON cards (space, subject, key);
+CREATE INDEX cards_by_subject ON cards (space, subject, key, kind);
 
 -- Stretches of turns, from the character `start` to `stop`, by which turns are found.
 CREATE TABLE passages (
