@@ -434,20 +434,32 @@ def test_the_command_works_as_a_process_and_a_pipe_may_close_early(tmp_path: Pat
         assert process.stderr.read() == b""
 
 
-def in_a_terminal(args: list[str], env: dict[str, str]) -> str:
+def in_a_terminal(args: list[str], env: dict[str, str], typed: bytes = b"", code: int = 0) -> str:
     """What the command prints when a person looks at it."""
     mine, theirs = pty.openpty()
-    with subprocess.Popen([*JUSTMEM, *args], stdout=theirs, stderr=theirs, env=env) as process:
+    command = [*JUSTMEM, *args]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
         os.close(theirs)
+        os.write(mine, typed)
         printed = b""
         try:
             while chunk := os.read(mine, 4096):
                 printed += chunk
         except OSError:
             pass  # how a pseudo-terminal says that the other side is gone
-        process.wait()
+        assert process.wait() == code
     os.close(mine)
     return printed.decode()
+
+
+def test_forgetting_asks_and_takes_no_for_an_answer(run: Run, ana: Path, tmp_path: Path) -> None:
+    args = ["forget", "--session", "ana-1"]
+    printed = in_a_terminal(args, environment(tmp_path), typed=b"n\n", code=130)
+    assert "for good?" in printed
+    assert "Nothing was forgotten." in printed
+    assert len(run("sessions", "--json")) == 1
+    in_a_terminal(args, environment(tmp_path), typed=b"y\n")
+    assert run("sessions", "--json") == []
 
 
 def test_colours_are_for_terminals_that_want_them(run: Run, ana: Path, tmp_path: Path) -> None:

@@ -97,8 +97,11 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, _USAGE_ERROR, BrokenPipeError):  # typer handles these
+        except (typer.Exit, _USAGE_ERROR, BrokenPipeError):  # typer handles these
             raise
+        except typer.Abort:  # the question of `forget` or `expire` was not answered with yes
+            say("Nothing was forgotten.")
+            raise typer.Exit(Exit.INTERRUPTED) from None
         except KeyboardInterrupt:
             say("Interrupted. Finished sessions are kept. `justmem retry` continues with the rest.")
             raise typer.Exit(Exit.INTERRUPTED) from None

@@ -49,7 +49,8 @@ class Exit(IntEnum):
 EXIT_CODES = (
     "0 done; 1 not in memory; 2 wrong usage, file or setting; 3 a model failed; 4 the store "
     "failed; 5 some sessions could not be remembered; 6 forgotten text was still found; 7 the "
-    "encryption key is wrong or missing; 8 no such space; 9 an unexpected error; 130 interrupted"
+    "encryption key is wrong or missing; 8 no such space; 9 an unexpected error; 130 interrupted, "
+    "or not confirmed"
 )
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (  # the first that fits
     (NoSuchSpace, Exit.NO_SPACE),
