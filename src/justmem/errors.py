@@ -131,7 +131,11 @@ class EmbedderMismatch(StoreError): ...
 
 
 class Refused(JustMemError):
-    after: float | None = None  # seconds to wait before the next attempt
+    """`after`: seconds to wait before the next attempt."""
+
+    def __init__(self, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 class KeyNeeded(Refused): ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import signal
 import socket
 import time
@@ -141,6 +142,26 @@ def test_many_slow_connections_do_not_block_others(tmp_path: Path) -> None:
             assert read(line) == b""
         busy.sendall(b"}")  # but no request under way
         assert answered(busy).startswith(b"HTTP/1.1 422")
+
+
+def test_one_key_does_not_take_all_connections(server: Running) -> None:
+    unfinished = half_a_question(server)  # each request has the same key
+    with ExitStack() as stack:
+        open = [stack.enter_context(connected(server)) for _ in range(21)]
+        for line in open:
+            line.sendall(unfinished)
+        ((last,), _, _) = select.select(open, [], [], 60)  # the one that was read last
+        refused = answered(last)
+        assert refused.startswith(b"HTTP/1.1 429")
+        assert b"This key has 20 open requests" in refused
+        open.remove(last)
+        with server.owner() as other:
+            assert other.get("/v1/spaces").status_code == 200
+        open[0].sendall(b"}")
+        assert answered(open[0]).startswith(b"HTTP/1.1 422")
+        again = stack.enter_context(connected(server))
+        again.sendall(unfinished + b"}")
+        assert answered(again).startswith(b"HTTP/1.1 422")
 
 
 # ---------------------------------------------------------------- what must not be taken

@@ -115,9 +115,8 @@ class SpaceAccess:
 
     def _check_room(self) -> None:
         if self.server.spaces.background.waiting >= self.server.serving.queue:
-            error = NoRoom(
+            raise NoRoom(
                 "Too many sessions wait to be remembered, so this one was not stored. Send it "
-                "again in a few seconds."
+                "again in a few seconds.",
+                after=5.0,
             )
-            error.after = 5.0
-            raise error

@@ -185,9 +185,8 @@ class Rates:
         left, at = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
         if left < 1:
-            error = TooMany(
-                f"This key sends more than {self._rate:g} requests per second: send fewer."
+            raise TooMany(
+                f"This key sends more than {self._rate:g} requests per second: send fewer.",
+                after=(1 - left) / self._rate,
             )
-            error.after = (1 - left) / self._rate
-            raise error
         self._buckets[key] = (left - 1, now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -17,7 +18,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, TooSlow, Unfinished
+from justmem.errors import (
+    JustMemError,
+    KeyNeeded,
+    Refused,
+    TooLarge,
+    TooMany,
+    TooSlow,
+    Unfinished,
+)
 from justmem.runtime.addresses import is_loopback
 from justmem.runtime.tracing import incoming
 from justmem.server.access_keys import Key
@@ -50,6 +59,7 @@ class Middleware:
         self._app = app
         self._server = server
         self._serving = server.serving
+        self._open: Counter[str] = Counter()  # requests that are not answered, by key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,6 +80,8 @@ class Middleware:
             else:
                 await self._refuse(error, scope, receive, response.send)
         finally:
+            if KEY in scope:
+                self._open[scope[KEY].id] -= 1
             response.log()
 
     async def _checked(self, scope: Scope, receive: Receive) -> Receive:
@@ -78,7 +90,11 @@ class Middleware:
         _check_length(headers)
         self._check_origin(headers, guarded)
         if guarded:
-            scope[KEY] = self._identify(headers, signed_in=_is_mcp(scope))
+            key = scope[KEY] = self._identify(headers, signed_in=_is_mcp(scope))
+            self._open[key.id] += 1
+            most = self._serving.connections // 2
+            if self._open[key.id] > most:
+                raise TooMany(f"This key has {most} open requests: wait for an answer.", after=1.0)
         return await self._read(headers, scope, receive)
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
