@@ -133,6 +133,8 @@ CASES = [
     ([("2025-01-10", "I run the Porto race on 25 May.")], "Did I run the Porto race?", "25 May",
      "Yes"),
     ([("2025-01-10", "My friend Tom has a dog.")], "Do I have a dog?", CLOSEST, ""),
+    ([("2025-01-10", "My partner Jonas is allergic to cats.")], "What am I allergic to?", CLOSEST,
+     ""),
     ([("2025-01-10", "I don't eat meat.")], "Do I eat meat?", "don't", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Giulia vegan?", "vegan", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Marco vegan?", "Giulia", "Yes"),

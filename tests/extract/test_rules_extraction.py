@@ -243,6 +243,7 @@ def test_the_date_of_a_statement(day: str, text: str, when: str) -> None:
         ("My sister has a doctor's appointment on Friday.", "planned"),
         ("I ran ten kilometres yesterday.", "completed"),
         ("I am allergic to walnuts.", "stable"),
+        ("My new manager is Aisling.", "stable"),
     ],
 )
 def test_status(text: str, status: str) -> None:

@@ -54,7 +54,15 @@ async def test_a_question_in_another_language_is_answered_with_quotations(make: 
     answer = await memory.ask("Wann habe ich mit meiner Schwester Kuchen gebacken?")
     assert answer.text.splitlines()[0] == f'Nora, 2024-05-20: "{GERMAN}"'
     assert answer.citations[0].quote == GERMAN
-    assert not (await memory.ask("Wer ist der Bruder von Emil?")).sufficient
+    for unknown in ("Wer ist der Bruder von Emil?", "Wie heißt meine Katze?"):
+        assert not (await memory.ask(unknown)).sufficient
+
+
+async def test_frequent_words_of_a_question_need_no_match(make: Make) -> None:
+    memory = await make()
+    await memory.remember(session("Die Gesamtmiete steigt zum 1. Februar von 1.140 auf 1.296 €."))
+    answer = await memory.ask("auf wie viel ist die Gesamtmiete der WG gestiegen und ab wann")
+    assert "1.296" in answer.text
 
 
 class French(Plain):

@@ -95,7 +95,6 @@ def test_the_wording_says_what_is_asked_for(row: str) -> None:
     ("remark", "word"),
     [
         ("I agreed to run the choir's bake sale, and now I can't sleep.", "choir"),
-        ("When the ferry stopped running, I took the long road and my hands shook.", "ferry"),
         ("My cousin sold grandmother's clock and all shrugged—am I too sentimental?", "clock"),
     ],
 )

@@ -25,6 +25,11 @@ def test_a_sentence_ends_with_its_marks_and_quotes() -> None:
     ]
 
 
+def test_a_german_day_ends_no_sentence() -> None:
+    said = "Die Miete steigt ab 1. Februar auf 900 Euro. Danke."
+    assert told(said) == ["Die Miete steigt ab 1. Februar auf 900 Euro.", "Danke."]
+
+
 @pytest.mark.parametrize("marks", ["???", "...", "!!!", "…", "?!"])
 def test_marks_in_a_row_stay_together(marks: str) -> None:
     assert told(f"Is it{marks} Yes") == [f"Is it{marks}", "Yes"]

@@ -49,6 +49,11 @@ def detect(text: str) -> str:
     return best
 
 
+def frequent_words(text: str) -> frozenset[str]:
+    """The frequent words of the language that the text is in."""
+    return _common_words().get(detect(text), frozenset())
+
+
 def is_code(text: str) -> bool:
     """Whether most lines are code, a log or a table."""
     lines = [line for line in text.splitlines() if line.strip()]

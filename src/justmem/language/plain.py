@@ -20,7 +20,8 @@ from justmem.domain import (
     merge_repeated,
 )
 from justmem.language.citing import cite, show_correction
-from justmem.language.words import content_stems, overlap, sentences
+from justmem.language.detection import frequent_words
+from justmem.language.words import content_stems, overlap, sentences, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 from justmem.runtime import deadlines
 
@@ -29,7 +30,7 @@ USER = ("", "user", "human")  # roles that name nobody
 MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
 _LONGEST = 40  # words: sentences share a card up to this length
 _QUOTED = 3  # quotations of an answer
-_MIN_OVERLAP = 0.5  # share of the question's words that a quoted card must have
+_MIN_OVERLAP = 0.33  # share of the question's rarer words that a quoted card must have
 _SPOKEN = re.compile(rf"(?P<who>[^\n:]{{1,80}}?) {SAID}")
 LASTING = frozenset(("state", "preference", "relation", "note"))  # kinds that describe somebody
 _CHARACTERS_PER_WORD = 5  # characters that count as a word in scripts without spaces
@@ -96,7 +97,9 @@ class Plain:
         return frozenset()
 
     def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
-        wanted = set(content_stems(evidence.question))
+        frequent = frequent_words(evidence.question)
+        asked = (word for word in words(evidence.question) if word not in frequent)
+        wanted = set(content_stems(" ".join(asked)))
         fitting = [one.card for one in evidence.chosen if _fits(one, wanted)][:_QUOTED]
         cited = [cite(card, sessions.get(card.session_id))[-1] for card in fitting]
         if not cited:

@@ -30,6 +30,9 @@ _ABBREVIATION = re.compile(
     r"|apr|jun|jul|aug|sept?|oct|nov|dec|fig|vol|a\.m|p\.m|u\.s)|(?-i:(?<![\w'’])[A-HJ-Z]))\.$",
     re.IGNORECASE,
 )
+_GERMAN_MONTH = re.compile(
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
+)
 _BREAK = re.compile(
     # Possessive, and not begun inside a run: else a long run is tried from each of its characters.
     r"(?<![.!?…])([.!?…]++)([\"'”’)\]*]*+)(\s++|$)|\n++|(?<=[。!?])(?![.!?…])"
@@ -100,6 +103,8 @@ def _ends_sentence(text: str, stop: int, end: int) -> bool:
     # "1. Buy milk": the number belongs to its item.
     if re.search(r"(?:^|\n)\s*\d{1,2}\.$", text[max(0, stop - 5) : stop + 1]):
         return False
+    if _GERMAN_MONTH.match(text, end) and re.search(r"\b\d{1,2}\.$", before):
+        return False  # "zum 1. Februar"
     return not following.islower()
 
 

@@ -116,13 +116,6 @@ def _month_day(match: Match, year: int) -> EventDate:
     return span(date(year, month, first), date(year, month, last))
 
 
-def _slashed(match: Match, year: int) -> EventDate:
-    """Month first, unless only the other way is a date."""
-    month, day = int(match["a"]), int(match["b"])
-    on = date(year, day, month) if month > 12 else date(year, month, day)
-    return span(on, on)
-
-
 def _month(match: Match, year: int) -> EventDate:
     return _months(year, _MONTHS[match["month"].lower()[:3]])
 
@@ -137,6 +130,17 @@ def _season(match: Match, year: int) -> EventDate:
 
 def _iso(match: Match, at: date, future: bool | None) -> EventDate:
     on = date(int(match["y"]), int(match["m"]), int(match["d"]))
+    return span(on, on)
+
+
+def _numeric(match: Match, at: date, future: bool | None) -> EventDate | None:
+    """ "25.12.2022" begins with the day. With slashes, the month may come first."""
+    first, second, year = int(match["a"]), int(match["b"]), int(match["year"])
+    if match["mark"] == "/" and first != second and max(first, second) <= 12:
+        return None
+    month_first = match["mark"] == "/" and second > 12
+    day, month = (second, first) if month_first else (first, second)
+    on = date(year + (2000 if year < 100 else 0), month, day)
     return span(on, on)
 
 
@@ -246,8 +250,8 @@ _NO_DAY = "".join(rf"(?<!\b{word} )" for word in _DETERMINERS.split())
 
 _PATTERNS: tuple[tuple[str, Resolver], ...] = (
     (r"\b(?P<y>(?:19|20)\d\d)[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})\b", _iso),
-    (r"(?<![\d/])(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<year>\d{4}|\d{2})(?![\d/])",
-     _yearly(_slashed)),
+    (r"(?<![\d/])(?P<a>\d{1,2})(?P<mark>[/.])(?P<b>\d{1,2})[/.](?P<year>\d{4}|\d{2})(?![\d/])",
+     _numeric),
     (rf"(?<![\d.$]){_DAY}{_UNTIL}(?: of)? {_MONTH}{_OF_YEAR}", _yearly(_month_day)),
     (rf"{_MONTH} (?:the )?{_DAY}{_UNTIL}(?![\d:%]|\s?[ap]\.?m\b){_OF_YEAR}", _yearly(_month_day)),
     (rf"(?<!\d\s){_MONTH},?(?: of)? {_YEAR}", _yearly(_month)),

@@ -61,18 +61,11 @@ _ASKS_WITHIN = _any_of(
     r"|any (?:tips|ideas|suggestions|advice|recommendations)|i(?:'m| was) wondering"
     r"|i (?:want|wanted|would like|need) to (?:know|ask|check)|trying to (?:recall|remember))\b"
 )
-# "When the alarm rang, I ran out.": a story may begin like a question.
-_TELLS = _any_of(
-    rf"^(?:when|whenever|where|how|what|which|who)\b"
-    rf"(?! (?:{_AUXILIARY}|many|much|long|often|far|old)\b).*[,—-].*\b(?:I|we|my)\b"
-)
 _FEW_WORDS = 8
 
 
 def is_question(text: str) -> bool:
     """False for a remark, even if it ends by asking what the other thinks of it."""
-    if "?" not in text and _TELLS.match(text):
-        return False
     if is_command(text) or _ASKS.match(text) or _ASKS_WITHIN.search(text):
         return True
     if not text.endswith("?"):
@@ -99,10 +92,6 @@ _GAVE = (
     r"|describe|explain|create|made|make|come up with|came up with|draft|generate|outline|show"
     r"|propose|send|sent|advise|quote|name)(?:e?d)?"
 )
-_REPLY = (
-    r"(?:answer|reply|response|message|suggestions?|recommendations?|list|plan|recipe|advice"
-    r"|explanation|example|code|script|ideas?|tips?)"
-)
 _EXACT_WORDS = (
     r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)"
     r"|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the)"
@@ -111,14 +100,11 @@ _EXACT_WORDS = (
 )
 _SOURCE = _any_of(
     rf"\bour (?:\w+ ){{0,3}}{_TALK}\b|\b{_TALK} (?:\w+ )?with you\b",
-    rf"\b(?:previous|earlier|prior|past|last) {_TALK}\b(?! with (?!you\b))",
     rf"\byou(?: had| have|'ve|'d| \w+ly| also| just| once| earlier)* {_GAVE}\b"
     r"(?! me (?:if|whether))",
     r"\b(?:we|we've|we had)(?: \w+ly)? (?:talk|discuss|spoke|chatted|outlined|went over|wrote"
     r"|came up with|worked on|brainstorm)(?:ed|ing)?\b",
     _EXACT_WORDS,
-    rf"\byour (?:\w+ )?{_REPLY}\b(?= (?:of|for|on|about|to|was|were|again)\b)",
-    r"^(?:please )?(?:give|show|send|tell) me (?:\w+ ){0,8}?again\b",
 )
 # "Remind me of the name of that deli" asks for words, "remind me what I bought" for a fact.
 _REMIND = _any_of(r"\bremind me\b(?![^.?!]*\b(?:I|my|mine|we|our)\b)")
@@ -149,7 +135,6 @@ _OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
         _any_of(
             r"\border (?:of|in which|from)\b|\border:|\bearliest to latest\b",
             r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.* or ",
-            r"\bwhich\b.*\b(?:happen|come|came|start|began|occur)\w* (?:first|last|earlier)\b",
         ),
         "order",
     ),
@@ -187,11 +172,9 @@ _OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
         ),
         "aggregate",
     ),
-    (_any_of(rf"^(?:(?:so|and|but|well)[, ]+)?{_AUXILIARY}(?:n't)?\b(?!.*{_LATEST})"), "lookup"),
     # "Which songs does", "what old boats have": a plural noun before the verb.
     (
         _any_of(
-            r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b",
             rf"\b(?:what|which)(?: the)?(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,3}}? "
             rf"(?:people|children|{_NOT_PLURAL}[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b",
             r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"

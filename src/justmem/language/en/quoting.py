@@ -11,7 +11,7 @@ from justmem.language.en import scores
 from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, overlap, stem, stems_of_names, words
 
-_ABOUT_AS_CLOSE = 2.0
+_ABOUT_AS_CLOSE = 1.5
 _PREFIX = 3  # letters that a stem has to have to stand for a longer one
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
@@ -24,7 +24,9 @@ _NOW = re.compile(
     r"|['’]s\b",
     re.IGNORECASE,
 )
-_OWN_STATE = re.compile(r"(?:so |and )?(?:am|are|do|have) (?:i|we)\b", re.IGNORECASE)
+_OWN_STATE = re.compile(
+    r"(?:so |and )?(?:what (?:am|are)|am|are|do|have) (?:i|we)\b", re.IGNORECASE
+)
 _SELF = re.compile(r"\b(?:i|we|im|ive|me|us)\b", re.IGNORECASE)
 _OWN_NOUN = re.compile(r"\b(?:(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
 
@@ -154,7 +156,7 @@ def is_unknown(asked: Question, found: Sequence[Statement], chance: float) -> bo
 
 def is_certain(asked: Question, one: Statement, chance: float) -> bool:
     """Whether a statement may be taken for the answer. "My friend has a dog" does not say whether I
-    have one."""
+    have one, and "Jonas is allergic to cats" does not say what I am allergic to."""
     if _OWN_STATE.match(asked.text) and not _SELF.search(one.text):
         return False
     return chance >= scores.LIKELY

@@ -17,7 +17,7 @@ _OTHER_PERSON = (1.90, -0.41, 0.23, 1.68)
 
 LIKELY = 0.4  # the chance of being right from which on a quotation counts as an answer
 _WEAK = -3.0  # below this logit, a statement must share a word with the question
-REFUSED = 0.75  # the chance of naming the wrong person from which on a question is refused
+REFUSED = 0.5  # the chance of naming the wrong person from which on a question is refused
 _MUCH_WORSE = 3.0  # a statement worth so much less than the best is not quoted
 _MOST_LEAD = 1.5
 
