@@ -1,15 +1,15 @@
-# make demo     the main job in about a minute: remember a history, ask three questions
-# make test     everything that has to hold
-# make check    style and types
-# make torture  tries to break every promise of docs/promises.md
-# make bench    the store, encryption and the local models, beside the limits of this machine
-# make eval     measure the figures of the documents and enter them (DATA=folder)
-# make compare  JustMem beside other memory systems (PEERS="mem0 memos": installed by pip)
-# make gate     check that retrieval still finds what tests/eval/gate.toml lists
-# make integrations  test each integration against the newest version of its framework
-# make lock     pin the dependencies anew
+# make demo          remember a small history and ask three questions
+# make test          run all tests
+# make check         check style and types
+# make torture       try to break every promise of docs/promises.md
+# make bench         measure the store, encryption and the local models
+# make eval          measure the figures of the documents and enter them (DATA=folder)
+# make compare       measure other memory systems too (PEERS="mem0 memos": installed by pip)
+# make gate          check that retrieval still finds what tests/eval/gate.toml lists
+# make integrations  test each integration with the newest version of its framework
+# make lock          pin the dependencies again
 #
-# Everything is set up in .venv by itself; no key, no server.
+# Each target sets up .venv first. No key and no server are needed.
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -86,8 +86,7 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.core
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
 	@touch $@
 
-# No file that this writes names an index: the machine's own settings decide where packages
-# come from.
+# The written files name no package index: the machine's settings choose it.
 lock: $(VENV)/.python
 	$(PIP) install uv
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate \

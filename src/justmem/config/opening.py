@@ -38,7 +38,7 @@ def open(
     """Opens a memory: `with justmem.open("ana") as memory: ...`.
 
     `settings` are the fields of Settings. `clock` returns the current time; default: this machine's
-    local time. `report(name, bytes, of_bytes)` is called while weights are downloaded."""
+    local time. `report(name, bytes)` is called before weights are downloaded."""
     from justmem.sync import Memory
 
     opening = open_memory(load(space=space, **settings), clock=clock, report=report)
