@@ -96,11 +96,12 @@ def embedder(db: Connection) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Counts of a space, kept between questions."""
+    """What questions need of the whole space, kept between them."""
 
     cards: int
     tokens: int
     subjects: Mapping[str, int]  # how many cards each has, except for notes
+    corrections: tuple[Correction, ...]
 
     @property
     def main_subject(self) -> str | None:
@@ -113,7 +114,9 @@ def overview(db: Connection) -> Overview:
     ((cards, tokens),) = db.select("sum(cards), sum(tokens)", "sessions")
     by_subject = "AND kind <> 'note' GROUP BY subject"
     subjects: dict[str, int] = dict(db.select("subject, count(*)", "cards", by_subject))
-    return Overview(int(cards or 0), int(tokens or 0), subjects)
+    stored = db.select("correction", "corrections", "ORDER BY session, number")
+    corrections = tuple(rows.correction_of(each) for each in stored)
+    return Overview(int(cards or 0), int(tokens or 0), subjects, corrections)
 
 
 def look(db: Connection, waiting: int, known: Overview) -> Snapshot:
@@ -122,13 +125,8 @@ def look(db: Connection, waiting: int, known: Overview) -> Snapshot:
         tokens=known.tokens,
         main_subject=known.main_subject,
         waiting=_waiting(db, waiting) if waiting else (),
-        corrections=tuple(corrections(db)),
+        corrections=known.corrections,
     )
-
-
-def corrections(db: Connection) -> list[Correction]:
-    found = db.select("correction", "corrections", "ORDER BY session, number")
-    return [rows.correction_of(each) for each in found]
 
 
 def metadata(db: Connection, size: int) -> SpaceMetadata:

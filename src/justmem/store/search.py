@@ -73,7 +73,7 @@ class Finder:
             cache.clear()
 
     def overview(self, db: Connection) -> reads.Overview:
-        """Counted once for each state of the space."""
+        """Read once for each state of the space."""
         with self._lock:
             self._refresh(db)
             if self._overview is None:
