@@ -53,6 +53,8 @@ KNOWN = (
     ("a chat of two people", Shape("?", "I bought a kayak ", "x")),
     ("a question", Shape("How many days ")),
     ("a model's answer", Shape("\n", "```\n", "x")),
+    ("a file", Shape("【1†")),
+    ("a file", Shape(" ", "a", "b")),
 )
 _WORDS = """
 word Word I my and that you the not or what did before first Anna Dr. e.g. wow, thanks May 2024
@@ -63,6 +65,7 @@ PIECES = (
     *(f"{word} " for word in _WORDS.split()),
     *("e\u0301", "\u0300", "👍", "I'm ", "Anna and ", "how many ", "two weeks ago ", "20 euros "),
     *("x=1;\n", "- a\n", "| a | b |\n", "**a** ", "a\n\n", "a\tb\n", "\\n", '\\"', '{"a":', "[1,"),
+    "【1†",
     *("```\n", "<think>", "[image: a] ", '"a" ', "password is ", "4111 1111 ", "a|b|", "a'b'"),
 )  # fmt: skip
 
@@ -190,8 +193,14 @@ async def _short(memory: AsyncMemory, text: str) -> None:
 
 
 def _file(text: str) -> None:
-    turns = [{"role": "user", "content": text}]
-    for data in (json.dumps({"at": AT, "turns": turns}), text):
+    message = {"author": {"role": "user"}, "content": {"parts": [text]}}
+    for data in (
+        json.dumps({"at": AT, "turns": [{"role": "user", "content": text}]}),
+        json.dumps({"id": "c", "current_node": "n", "mapping": {"n": {"message": message}}}),
+        json.dumps([{"conversations_memory": text}]),
+        f"20.05.24, 14:30 - Ana: {text}",
+        text,
+    ):
         with suppress(JustMemError):
             read_bytes(data.encode(), at=AT)
 

@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,7 @@ def read_bytes(
 
 def _read(files: Iterable[tuple[str, bytes]], at: object, zone: tzinfo | None) -> Reading:
     found, sessions = Reading(), dict[str, Session]()
+    latest: datetime | None = None
     for name, data in files:
         for where, value in _conversations(_decoded(data, name, found), name, found):
             try:
@@ -95,7 +96,9 @@ def _read(files: Iterable[tuple[str, bytes]], at: object, zone: tzinfo | None) -
                     if isinstance(each, dict) and each.get("turns", each.get("messages")) == []:
                         found.skipped["blank conversation"] += 1
                     else:
-                        _keep(_session(each, at, zone, sessions), sessions, found.skipped)
+                        session = _session(each, at, zone, latest)
+                        latest = max(latest or session.at, session.at)
+                        _keep(session, sessions, found.skipped)
             except InputError as error:
                 found.problems.append(f"{name}, {where}: {error}" if where else f"{name}: {error}")
     found.sessions = list(sessions.values())
@@ -210,11 +213,9 @@ def _converted(value: Any, skipped: Counter[str]) -> Iterator[Any]:
     return iter([value])
 
 
-def _session(
-    value: Any, at: object, zone: tzinfo | None, earlier: Mapping[str, Session]
-) -> Session:
+def _session(value: Any, at: object, zone: tzinfo | None, latest: datetime | None) -> Session:
+    """Memories without a time get the one of the latest session."""
     if isinstance(value, dict) and "note" in value:
-        latest = max((session.at for session in earlier.values()), default=None)
         when = value["at"] or at or latest
         if when is None:
             raise InputError("the memory has no date. Pass at=... (the command: --at).")

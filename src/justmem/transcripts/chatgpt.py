@@ -14,7 +14,7 @@ from typing import Any
 
 _THOUGHTS = {"thoughts", "reasoning_recap"}
 _OFTEN_BLANK = {"tool message", "system message"}
-_CITED = re.compile("\ue200[^\ue201]*\ue201|【\\d+[†:][^】]*】")
+_CITED = re.compile("\ue200[^\ue201]{0,500}\ue201|【\\d{1,9}[†:][^】]{0,500}】")
 _MEMORY = re.compile(r"^\d+\. (?:\[(\d{4}-\d\d-\d\d)\]\.? )?(.+)$", re.MULTILINE)
 
 

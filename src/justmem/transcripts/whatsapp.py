@@ -20,7 +20,7 @@ _LINE = re.compile(
 _HALF = re.compile(r"(?P<morning>\ba\.? ?m\b|上午|vorm)|\bp\.? ?m\b|下午|nachm", re.IGNORECASE)
 # A colon inside quotes belongs to the name of a group in a notice.
 _SAID = re.compile(r"((?:[^:\"]|\"[^:\"]*\"){1,100}): (.*)", re.DOTALL)
-_EDITED = re.compile(r"\s*\u200e?<This message was edited>$")
+_EDITED = "<This message was edited>"
 _NOTICE = re.compile(
     r"\u200e?(?:Messages and calls are end-to-end encrypted|Messages are end-to-end enc"
     r"|(?:You deleted this message|This message was deleted)\.?$)"
@@ -46,7 +46,7 @@ def read(text: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
     month_first = _month_first([start for start, _ in messages])
     days: dict[str, list[dict[str, Any]]] = {}
     for start, lines in messages:
-        said = _SAID.fullmatch(_EDITED.sub("", "\n".join(lines).strip()))
+        said = _SAID.fullmatch("\n".join(lines).strip().removesuffix(_EDITED).rstrip(" \u200e"))
         if said is None or _NOTICE.match(said[2]):
             skipped["system message"] += 1
         elif _MEDIA.fullmatch(said[2]):
