@@ -121,17 +121,12 @@ def build_parts(
 
 def closable_parts(settings: Settings, parts: Parts) -> list[Closes]:
     """The parts with connections to close. The caller closes the objects that it passed."""
-    ours: list[Any] = [
-        getattr(parts, name)
-        for name in ("embedder", "reranker")
-        if isinstance(getattr(settings, name), str)
-    ]
-    ours += [
-        getattr(getattr(parts, name), "model", None)
-        for name in ("extractor", "planner", "answerer")
-        if isinstance(settings.stage(name), str)
-    ]
-    return list({id(part): part for part in ours if hasattr(part, "close")}.values())
+    made: list[tuple[Any, Any]] = [(settings.embedder, parts.embedder)]
+    made += [(settings.reranker, parts.reranker)]
+    for name in ("extractor", "planner", "answerer"):
+        made += [(settings.stage(name), getattr(getattr(parts, name), "model", None))]
+    ours = [part for given, part in made if isinstance(given, str) and hasattr(part, "close")]
+    return list({id(part): part for part in ours}.values())
 
 
 async def opened_store(settings: Settings, *, create: bool = True) -> Store:
