@@ -26,6 +26,7 @@ SESSION = {
         {"role": "user", "content": f"I ran a half marathon. My card is {CARD}."},
         {"role": "assistant", "content": "Noted."},
     ],
+    "labels": {"title": f"Half marathon, paid with {CARD}"},
 }
 ANSWER = {"answer": "yes", "used": ["1"], "sufficient": True}
 
@@ -55,7 +56,9 @@ async def test_redacted_text_reaches_no_model_and_no_store(make: Make, tmp_path:
     assert answer.evidence.question == "Which race did I run, with [card number]?"
     seen = [*embedder.texts, *(prompt.user for prompt in model.prompts), answer.model_dump_json()]
     assert not any("1111" in text for text in seen)
-    assert (await memory.session("card")).turns[0].text.endswith("My card is [card number].")
+    session = await memory.session("card")
+    assert session.turns[0].text.endswith("My card is [card number].")
+    assert session.labels == {"title": "Half marathon, paid with [card number]"}
     await memory.close()
     files = [path for path in (tmp_path / "memory").iterdir() if path.is_file()]
     assert files

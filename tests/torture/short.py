@@ -124,7 +124,9 @@ class Case:
                 await mine.append(first["turns"], id=first["id"], at=first["at"])
                 while await mine.retry():
                     pass
-                await mine.note(self._with_secret("The code is here."), key="k", until="2099-01-01")
+                labels = {"place": self._with_secret("home")}
+                code = self._with_secret("The code is here.")
+                await mine.note(code, key="k", until="2099-01-01", labels=labels)
                 shown = [await self._ask(mine) for _ in range(3)]
                 if self._drops:
                     await self._check_dropped(mine)

@@ -139,6 +139,7 @@ def _texts(whole: StoredSession) -> list[str]:
     made = whole.derived
     return [
         *(text for turn in whole.session.turns for text in (turn.speaker, turn.text)),
+        *whole.session.labels.values(),
         *(card.text for card in made.cards),
         *(f"{held.subject} {held.fact}" for held in made.quarantined),
         *(card.text for each in made.corrections for card in (each.before, each.after)),
