@@ -51,6 +51,24 @@ async def test_history_as_of_a_day(memory: Any) -> None:
     ]
 
 
+async def test_a_favourite_holds_until_another_one_of_its_kind(make: Make) -> None:
+    memory = await make()
+    for day, text in (
+        ("2023-05-01", "My favorite color is red."),
+        ("2023-06-01", "My favorite food is pasta."),
+        ("2024-05-01", "My favourite color is blue now."),
+        ("2024-06-01", "My sister's favorite food is soup."),
+    ):
+        await memory.remember([{"speaker": "Mira", "text": text}], at=day)
+    ended = [one for one in told(await memory.history("Mira")) if one[2]]
+    assert ended == [("My favorite color is red.", "2023-05-01", "2024-05-01")]
+    found = await memory.recall("What is my favorite color?", at="2024-07-01")
+    assert [c.fact for c in found.cards if c.id in found.earlier] == [
+        "said: My favorite color is red."
+    ]
+    assert "red" not in (await memory.profile()).text
+
+
 async def test_what_is_said_again_is_one_entry_until_something_ends_it(memory: Any) -> None:
     for day in (3, 4):
         turns = [{"speaker": "Mira", "text": "I play the accordion."}]

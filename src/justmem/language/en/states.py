@@ -1,6 +1,6 @@
 """States: values that hold until a newer one is said, such as a home, an employer or a weight.
 
-Only plain statements count: "I live in Graz", "Miso weighs 5.4 kg".
+Only plain statements count: "I live in Graz", "Miso weighs 5.4 kg", "My favourite colour is red".
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _NAME = rf"(?:the )?(?P<value>{_ONE}(?: {_ONE}){{0,3}})"
 _PLACE = rf"(?P<value>{_ONE}(?: {_ONE}){{0,3}}|[^\W\d_]{{3,}})"
 _WEIGHT = r"\b(?P<value>\d+(?:[.,]\d+)?) ?(?:kg|kgs|kilos?|kilograms?|lbs?)\b"
 _WEIGHT_WITHOUT_UNIT = r"(?:\bweighs?|['’]s at|\bis at) (?P<value>\d+[.,]\d+)\b"
+_FAVOURITE = rf"\bfavou?rite (?P<what>[a-z]+(?: [a-z]+)?) is (?:now )?{_PLACE}"
 _CLAUSE = re.compile(r"[.;!?,:]|\b(?:and|but|because|so|then|n|bc)\b", re.IGNORECASE)
 _HOLDER = re.compile(
     r"\b(?P<self>I|we|i['’]?(?:m|ve|d|ll)|we['’]?(?:re|ve|ll)"
@@ -61,9 +62,10 @@ def states_in(card: Card) -> list[State]:
             before = re.split(r"[.!?] ", card.words[: match.start()])[-1]
             holder = _find_holder(before.strip(), card.subject) or own
             value = match["value"].rstrip(".,'’").lower()
+            what = match.groupdict().get("what") or ""
             plain = not is_stop(value) and not _NOT_SO.search(_CLAUSE.split(before)[-1])
             if holder and plain:
-                found.append(State(attribute, holder, value))
+                found.append(State(f"{attribute} {what}".lower().strip(), holder, value))
     return found
 
 
@@ -138,4 +140,4 @@ def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
         value = _PLACE if name == "home" else _NAME
         patterns = [rf"\b(?:{lead}) {value}"] if lead else [_WEIGHT, _WEIGHT_WITHOUT_UNIT]
         found += [(name, re.compile(pattern, re.IGNORECASE)) for pattern in patterns]
-    return found
+    return [*found, ("favourite", re.compile(_FAVOURITE, re.IGNORECASE))]
