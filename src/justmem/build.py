@@ -154,7 +154,7 @@ class Builder:
         for record in await self._store.sessions():
             if record.id == session_id:
                 return await self._as_stored(record, notes, reason)
-        raise NotInMemory(f"The session {session_id!r} was forgotten meanwhile.")
+        raise NotInMemory(f"Session {session_id!r} was forgotten while its cards were made.")
 
     async def _build(
         self, whole: StoredSession, tally: Tally, extractor: Extractor | None

@@ -131,7 +131,7 @@ def spaces() -> None:
 
 
 def stats() -> None:
-    """Count what a space holds and what it has cost."""
+    """Show what a space holds and what it has cost."""
     show_value(with_store(lambda store: store.metadata()).stats, render.stats)
 
 

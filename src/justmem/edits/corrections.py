@@ -131,7 +131,7 @@ async def _revise(
         card_tokens=tokens.count("\n".join(each.text for each in cards)),
     )
     if not await store.settle(whole, changed):
-        raise StoreBusy(f"Session {whole.session.id!r} was changed meanwhile: try again.")
+        raise StoreBusy(f"Session {whole.session.id!r} was changed at the same time: try again.")
     return into
 
 

@@ -157,8 +157,8 @@ class Database:
                 except psycopg.Error as error:
                     if committing and _is_lost(error):
                         raise StoreError(
-                            f"The connection to PostgreSQL at {self.shown} was lost at the end of "
-                            "a change, which may have been stored: look, and repeat it if not."
+                            f"The connection to PostgreSQL at {self.shown} was lost during a "
+                            "commit. The change may be stored: check, and repeat it if it is not."
                         ) from error
                     if not left or isinstance(error, PoolTimeout) or not _is_passing(error):
                         raise
