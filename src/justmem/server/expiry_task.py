@@ -70,7 +70,7 @@ class ExpiryTask:
     async def _in_space(self, space: str, work: Callable[[AsyncMemory], Awaitable[T]]) -> T | None:
         """The result, or None if the space cannot be used now."""
         try:
-            async with self._spaces.use(space) as memory:
+            async with self._spaces.use(space, create=False) as memory:
                 return await work(memory)
         except NotInMemory:  # erased meanwhile
             return None

@@ -51,7 +51,6 @@ class Server:
         self.spaces = Spaces(
             settings.model_copy(update={"actor": settings.actor or "server"}),
             most_open=OPEN_SPACES,
-            create=False,
             on_done=self.metrics.remembered,
             clock=clock,
             report=report,

@@ -47,8 +47,7 @@ class Spaces:
     """`settings` are those of `justmem.open`, or Settings that were read already. At most
     `most_open` spaces stay open, those that were used last. `on_error(space, session_id, error)` is
     called if cards could not be made in the background; without it the error is logged.
-    `on_done(remembered)` is called with each result. `create`: whether `use` makes a space that is
-    not there, unless told otherwise.
+    `on_done(remembered)` is called with each result.
 
     async with Spaces(folder="memory") as spaces:
         async with spaces.use("ana") as memory:
@@ -61,7 +60,6 @@ class Spaces:
         loaded: Settings | None = None,
         *,
         most_open: int = 100,
-        create: bool = True,
         on_error: OnError | None = None,
         on_done: OnDone | None = None,
         clock: Callable[[], datetime] | None = None,
@@ -74,7 +72,6 @@ class Spaces:
         self._closable = closable_parts(found, self.parts)
         self._storage = spaces_of(found)
         self._most_open = most_open
-        self._create = create
         self._open: OrderedDict[str, _Open] = OrderedDict()  # the latest used last
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = False
@@ -88,12 +85,13 @@ class Spaces:
 
     @asynccontextmanager
     async def use(
-        self, space: str, by: str | None = None, *, create: bool | None = None
+        self, space: str, by: str | None = None, *, create: bool = True
     ) -> AsyncIterator[AsyncMemory]:
-        """The space's memory, open for as long as it is used. `by`: the name in the change log."""
+        """The space's memory, open for as long as it is used. `by`: the name in the change log.
+        Without `create`, the space must exist."""
         space = as_text(space, "The name of a space")
         async with self._lock(space):
-            used = await self._opened(space, self._create if create is None else create)
+            used = await self._opened(space, create)
             used.users += 1
         try:
             with acting_as(by):
