@@ -20,6 +20,7 @@ TYPED = {"chat_loop.py": "I adopted a cat called Pepper yesterday.\nWhat is my c
 SAID = {
     "asynchronous.py": ["stored", "3 cards", "[COMPOSE]", "Design Museum", "5 May 2025"],
     "chat_loop.py": ["memory: I did not know that.", "I adopted a cat called Pepper yesterday."],
+    "corrections.py": ["4711", "User lives in Vienna (date: February 2025)", "not in memory"],
     "local_server.py": [
         "In Ghent | I moved to Ghent last Saturday.",
         "answer  my-model: 600 in, 60 out",
