@@ -175,21 +175,6 @@ def test_questions_to_the_memory_make_no_card(text: str, memory: bool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Ich war gestern mit Lena in Bonn und wir haben Kuchen gegessen.",
-        "Me gusta mucho el marmitako de mi abuela.",
-        "Je suis allergique aux noix.",
-        "昨日、新しい自転車を買いました。",
-    ],
-)
-def test_other_languages_are_kept_as_they_are_and_get_no_english_date(text: str) -> None:
-    (card,) = chat(text, "ok")
-    assert card.text == f"User said: {text}"
-    assert str(card.event_date) == "unknown"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "for i in range(3):\n    total += tips[i]\nprint(total)",
         "2025-03-01 10:00:01 ERROR worker: failed\n2025-03-01 10:00:02 INFO worker: retry",
     ],

@@ -60,11 +60,6 @@ def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
         as_path(name)
 
 
-def test_a_home_in_a_setting_is_the_users_own(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert load(folder="~/memories").folder == tmp_path / "memories"
-
-
 def test_settings_nested_too_deeply_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "justmem.toml"
     file.write_text(f"space = {'[' * 5000}")
