@@ -232,6 +232,16 @@ async def test_a_pinned_card_is_in_every_recall_of_its_subject(make: Make) -> No
     assert not await recalled()
 
 
+async def test_a_pinned_card_is_the_last_that_a_prompt_leaves_out(make: Make) -> None:
+    memory, card = await told(make)
+    await memory.remember([{"speaker": "Mira", "text": f"I own piano {n}."} for n in range(9)])
+    await memory.pin(card.id)
+    found = await memory.recall("Which piano does Mira play?")
+    prompts = [text for tokens in range(40, 400) if (text := found.prompt(tokens))]
+    assert "piano" in prompts[-1]
+    assert not any("piano" in text and "Graz" not in text for text in prompts)
+
+
 async def test_a_pin_outlasts_corrections_and_remembering_again(make: Make) -> None:
     memory, card = await told(make)
     await memory.pin(card.id)

@@ -87,13 +87,17 @@ def _event_time(card: Card) -> tuple[date, datetime]:
 
 def drop_least_important(evidence: Evidence) -> Evidence:
     """Without its least important part: first the cards around the places, lowest score first,
-    then the last source, then the lowest place."""
-    places = [candidate.card.id for candidate in evidence.chosen]
+    then the last source, then the lowest place, then a pinned card."""
+    pinned = set(evidence.pinned)
+    places = [one.card.id for one in evidence.chosen if one.card.id not in pinned]
     scores = {candidate.card.id: candidate.score for candidate in evidence.candidates}
-    near = [card.id for card in evidence.cards if card.id not in places]
+    near = [card.id for card in evidence.cards if card.id not in pinned.union(places)]
     if not near and evidence.sources:
         return evidence.model_copy(update={"sources": evidence.sources[:-1]})
-    gone = min(near, key=lambda id: scores.get(id, 0.0)) if near else places.pop()
+    if near:
+        gone = min(near, key=lambda id: scores.get(id, 0.0))
+    else:
+        gone = places[-1] if places else evidence.cards[-1].id
     return evidence.model_copy(
         update={
             "chosen": tuple(each for each in evidence.chosen if each.card.id != gone),
