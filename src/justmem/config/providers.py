@@ -110,12 +110,8 @@ def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
     from justmem.models.openai import OpenAIModel
 
     limits: dict[str, Any] = {"context": settings.context, "timeout": settings.timeout}
-    return OpenAIModel(
-        spec.name,
-        base_url=spec.url,
-        api_key=key_for(spec, settings),
-        **{name: limit for name, limit in limits.items() if limit is not None},
-    )
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    return OpenAIModel(spec.name, base_url=spec.url, api_key=key_for(spec, settings), **given)
 
 
 def key_for(spec: Spec, settings: Settings) -> str | None:

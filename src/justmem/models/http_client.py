@@ -50,8 +50,10 @@ _REFUSALS = {  # HTTP status -> what happened, and what to do
 
 
 class HttpOptions(TypedDict, total=False):
-    """Options of every model on a server."""
+    """Options of every model on a server. Without `base_url` it is OpenAI's."""
 
+    base_url: str | None
+    api_key: str | None
     timeout: float  # seconds for a whole reply
     attempts: int
     sleep: Sleep
@@ -82,24 +84,24 @@ class HttpClient:
         self,
         model: str,
         path: str,
-        base_url: str | None,
-        key: str | None,
         *,
+        base_url: str | None = None,
+        api_key: str | None = None,
         timeout: float = 60.0,
         attempts: int = 4,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         url = checked_url(base_url or OPENAI_URL).removesuffix(path)
-        if not key and url == OPENAI_URL:
+        if not api_key and url == OPENAI_URL:
             raise InvalidSetting(
                 f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
                 "that needs none."
             )
-        if key and not (key.isascii() and key.isprintable()):
+        if api_key and not (api_key.isascii() and api_key.isprintable()):
             raise InvalidSetting(f"The API key for {model!r} has characters that HTTP cannot send.")
         self.model = model
         self._url = url + path
-        self._key = key
+        self._key = api_key
         self._timeout = timeout
         self._attempts = attempts
         self._sleep = sleep

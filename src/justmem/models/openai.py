@@ -43,17 +43,11 @@ class OpenAIModel:
     """A chat model. It remembers the form of request that the server accepted."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        context: int = 128_000,
-        **options: Unpack[HttpOptions],
+        self, name: str, *, context: int = 128_000, **options: Unpack[HttpOptions]
     ) -> None:
         self.name = name
         self.context = context
-        self._client = HttpClient(name, "/chat/completions", base_url, api_key, **options)
+        self._client = HttpClient(name, "/chat/completions", **options)
         self._form = 0
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -210,20 +204,12 @@ def _read(sent: Any) -> _Reply:
 class OpenAIEmbedder:
     """An embedding model. Vectors come back with unit length."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        dim: int,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        **options: Unpack[HttpOptions],
-    ) -> None:
+    def __init__(self, name: str, *, dim: int, **options: Unpack[HttpOptions]) -> None:
         if dim < 1:
             raise InvalidSetting(f"{name!r}: dim must be at least 1.")
         self.name = name
         self.dim = dim
-        self._client = HttpClient(name, "/embeddings", base_url, api_key, **options)
+        self._client = HttpClient(name, "/embeddings", **options)
         self._dimensions: dict[str, int] = {}
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
