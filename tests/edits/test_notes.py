@@ -35,6 +35,7 @@ async def test_a_note_is_stored_exactly_as_given_and_found(make: Make) -> None:
     assert [each.id for each in found.cards] == [card.id]
     assert (await memory.card(card.id)) == card
     assert (await memory.source(card.id)).turns[0][1].text == text
+    assert [entry.card for entry in await memory.history(card=card.id)] == [card]
     assert await memory.sessions() == []
     assert (await memory.stats()).kinds == {"note": 1}
 

@@ -194,7 +194,8 @@ async def history(
         return await asyncio.to_thread(_entries, cards, language, on)
     own = corrections_of(card_id, (await store.look()).corrections)
     card = names.shown(await card_in(store, own[-1].after.id if own else card_id))
-    cards, _ = await _cards_of(store, card.subject, names)
+    # A note has no subject: no other statement ends it.
+    cards = [] if card.kind == "note" else (await _cards_of(store, card.subject, names))[0]
     if card not in cards:
         cards.append(card)
     earlier = [
