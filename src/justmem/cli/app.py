@@ -103,7 +103,7 @@ class Commands(TyperGroup):
             say("Nothing was forgotten.")
             raise typer.Exit(Exit.INTERRUPTED) from None
         except KeyboardInterrupt:
-            say("Interrupted. Finished sessions are kept. `justmem retry` continues with the rest.")
+            say("Interrupted. What is stored is kept. `justmem retry` makes missing cards.")
             raise typer.Exit(Exit.INTERRUPTED) from None
         except Exception as error:  # noqa: BLE001  any error is one line
             if ctx.params.get("debug"):
