@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -27,7 +28,7 @@ from justmem_eval.cli.shared import (
 )
 from justmem_eval.estimate import estimate
 from justmem_eval.records import Files
-from justmem_eval.results import with_words
+from justmem_eval.results import Measured, with_words
 from justmem_eval.settings import (
     EMBEDDER,
     OWN,
@@ -191,9 +192,13 @@ def table(
     _agree(list(given.values()), price, yes)
     ledger = to / "spent.txt"
     found = {slug: measure(each, to / slug, cache, ledger) for slug, each in given.items()}
-    show(tables.grid(wanted, found))
     if any(each.placed_by_words for each in found.values()):
         found = {slug: with_words(found[slug], to / slug, given[slug].benchmark) for slug in given}
+    _show_table(wanted, found, to)
+
+
+def _show_table(wanted: tables.Table, found: Mapping[str, Measured], to: Path) -> None:
+    show(tables.grid(wanted, found))
     show(tables.recalls(found.values()))
     if judged := {slug: each for slug, each in found.items() if each.judged}:
         if (tests := tables.tested(wanted, {slug: to / slug for slug in judged})).rows:
