@@ -29,6 +29,7 @@ TITLES = {
 NAMES = tuple(name for name in TITLES if name not in ("living", "harm", "mine"))
 
 __all__ = [
+    "LOADERS",
     "NAMES",
     "TITLES",
     "Benchmark",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 
-_LOADERS: Mapping[str, Callable[[Path], Benchmark]] = {
+LOADERS: Mapping[str, Callable[[Path], Benchmark]] = {
     "locomo": locomo.load,
     "longmemeval": longmemeval.load,
     "longmemeval_m": longmemeval.load_m,
@@ -55,9 +56,9 @@ _LOADERS: Mapping[str, Callable[[Path], Benchmark]] = {
 
 
 def load(name: str, data: Path) -> Benchmark:
-    if name not in _LOADERS:
-        raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(_LOADERS)}.")
-    return _LOADERS[name](data)
+    if name not in LOADERS:
+        raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(LOADERS)}.")
+    return LOADERS[name](data)
 
 
 def checked(name: str, data: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from justmem_eval import figures, results, tables
-from justmem_eval.benchmarks import TITLES
+from justmem_eval.benchmarks import LOADERS
 from justmem_eval.cli.measuring import placed
 from justmem_eval.cli.shared import (
     Cache,
@@ -39,7 +39,9 @@ from justmem_eval.settings import (
     select,
 )
 
-Model = Annotated[str, typer.Option(help="rules, openai:NAME, openai:NAME@URL, batch:NAME or ...")]
+Model = Annotated[
+    str, typer.Option(help="rules, openai:NAME[@URL], batch:NAME[@URL], recorded:FILE")
+]
 JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
 Runs = Annotated[int, typer.Option("--runs", help="Times to answer and judge, with a model.")]
 Parallel = Annotated[int, typer.Option(help="Things done at once.")]
@@ -59,7 +61,7 @@ def run(
     to: Annotated[
         Path | None, typer.Option("--out", help="The run's folder; resumed if there.")
     ] = None,
-    benchmark: Annotated[str, typer.Option(help=", ".join(TITLES))] = "locomo",
+    benchmark: Annotated[str, typer.Option(help=", ".join(LOADERS))] = "locomo",
     system: Annotated[
         str,
         typer.Option(help="justmem, none, fulltext, naive_rag, a peer, or an adapter's path."),
