@@ -43,7 +43,9 @@ def estimate(given: Settings) -> Estimate:
         return total
     asked = len(benchmark.cases)
     if given.system == "justmem" and given.cards_by == "model":
-        sessions = _sessions(benchmark)
+        # A session of several histories is asked about once.
+        told = [s for id in benchmark.histories for s in benchmark.history(id).sessions]
+        sessions = {(session.at, session.turns): session for session in told}.values()
         said = sum(map(spoken, sessions))
         total.add(len(sessions), EXTRACTING * len(sessions) + said, _CARDS_SHARE * said)
     if given.system == "justmem" and given.plans_by == "model":
@@ -56,14 +58,6 @@ def estimate(given: Settings) -> Estimate:
         verdicts = 2 * (judged * given.runs + 2 * min(judged, given.planted))
         total.add(verdicts, verdicts * _JUDGING, verdicts * _VERDICT)
     return total
-
-
-def _sessions(benchmark: Benchmark) -> list[Session]:
-    """The sessions that are built. A history that extends another builds only what it adds."""
-    histories = [benchmark.history(id) for id in benchmark.histories]
-    bases = {each.base or each.id: benchmark.history(each.base or each.id) for each in histories}
-    added = [session for each in histories if each.base for session in each.added]
-    return [*added, *(session for base in bases.values() for session in base.sessions)]
 
 
 def spoken(session: Session) -> int:
