@@ -226,8 +226,9 @@ def test_an_unknown_name_is_refused_with_the_valid_forms(setting: str, spec: str
     [
         ("no_such_package.module:thing", "cannot be imported"),
         ("os.path:no_such_thing", "has no 'no_such_thing'"),
-        ("os:sep", "needs a complete method"),
-        (f"{__name__}:not_a_model", "needs a complete method"),
+        ("os:sep", "has no method 'complete'"),
+        (f"{__name__}:not_a_model", "has no method 'complete'"),
+        ("json:loads", "cannot be called without arguments"),
     ],
 )
 async def test_an_object_without_the_right_method_is_refused(spec: str, sentence: str) -> None:

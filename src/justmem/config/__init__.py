@@ -124,7 +124,8 @@ def _read(file: Path) -> dict[str, Any]:
 def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for name, value in given.items():
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+            near = [each for each in known if each.startswith(str(name))]
+            near += difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
             raise InvalidSetting(f"Unknown setting {describe(name)} in {where}: {hint}")
         if name in TABLES and isinstance(value, Mapping):

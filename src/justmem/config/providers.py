@@ -174,7 +174,7 @@ def build_redaction(value: Any) -> Redact | None:
 
         return None if spec.scheme == "none" else secrets
     found = _attribute(value.strip(), "redaction") if isinstance(value, str) else value
-    found = found() if isinstance(found, type) else found
+    found = _called(found, str(value)) if isinstance(found, type) else found
     if not callable(found):
         raise InvalidSetting(f"redact must be a function from text to text, not {describe(value)}.")
     return cast("Redact", found)
@@ -191,13 +191,20 @@ def _own(value: Any, part: Part, *methods: str) -> Any:
     if isinstance(value, str):
         found = _attribute(value.strip(), part)
         if callable(found) and not usable(found):
-            found = found()
+            found = _called(found, value)
     if not usable(found):
         raise InvalidSetting(
-            f"{describe(value)} is not a {part}: it needs a {methods[-1]} method "
+            f"{describe(value)} cannot be the {part}: it has no method {methods[-1]!r} "
             "(see justmem.ports)."
         )
     return found
+
+
+def _called(found: Any, path: str) -> Any:
+    try:
+        return found()
+    except Exception as error:  # of the user's code
+        raise InvalidSetting(f"{path!r} cannot be called without arguments: {error!r}.") from error
 
 
 def _attribute(path: str, part: Part) -> Any:
