@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,10 @@ async def test_a_note_expires(make: Make) -> None:
         assert bool(evidence.cards) == valid
     await memory.expire(at="2024-06-03")
     assert await memory.cards() == []
+    until = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=5)))
+    for given in (until, until.isoformat()):
+        await memory.note("The door code is 4711.", key="door", until=given)
+        assert (await memory.note_at("door")).until == until.astimezone().replace(tzinfo=None)
 
 
 async def test_a_note_expires_to_the_millisecond(make: Make) -> None:

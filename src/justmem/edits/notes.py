@@ -38,7 +38,7 @@ def as_note(
     words = as_text(text, "The text of a note")
     if not words.strip() or len(words) > LONGEST_TEXT:
         raise InputError(f"The text of a note must have 1 to {LONGEST_TEXT:,} characters.")
-    end = None if until is None else as_time(until)
+    end = None if until is None else as_time(_local(until))
     if end is not None and end <= now:
         raise InputError(f"until ({end}) is in the past. Nothing was stored.")
     if end is not None and end <= at:
@@ -51,6 +51,17 @@ def as_note(
         hashlib.blake2b(words.encode(), digest_size=6).hexdigest() if key is None else as_key(key)
     )
     return Session(id=NOTE + name, at=at, turns=tuple(turns), labels=as_labels(labels), until=end)
+
+
+def _local(until: datetime | str) -> datetime | str:
+    """It is compared with this machine's clock, so an offset counts here."""
+    try:
+        when = datetime.fromisoformat(until.strip()) if isinstance(until, str) else until
+        if isinstance(when, datetime) and when.tzinfo is not None:
+            return when.astimezone().replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        pass  # seconds since 1970, or an error
+    return until
 
 
 def _json(value: object) -> str:
