@@ -78,6 +78,8 @@ async def find(store: Store, language: Language, target: Target) -> tuple[str, F
         return kind, {"sessions": [r.id for r in await store.sessions()], "everything": True}
     if kind == "period":
         first, last = as_day(target.since, "since"), as_day(target.until, "until")
+        if first and last and last < first:
+            raise InputError(f"until ({last}) is before since ({first}).")
         ids = [record.id for record in await store.sessions()]
         found = await _said_between(store, ids, first or date.min, last or date.max)
         return f"period {first or ''}/{last or ''}", found

@@ -97,7 +97,7 @@ def parse(text: str) -> bool | None:
     except ValueError:
         value = text
     if isinstance(value, Mapping):
-        value = value.get("verdict")
+        value = value.get("verdict") if len(value) == 1 else None
     word = str(value).strip(" \n\t.!\"'*`").lower()
     return True if word in _RIGHT else False if word in _WRONG else None
 

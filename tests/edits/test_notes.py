@@ -248,3 +248,7 @@ async def test_labels_can_be_set_later_and_are_kept(make: Make) -> None:
     assert (await memory.sessions())[0].labels == {"a": "b"}
     await memory.append([{"speaker": "Mira", "text": "I dance."}], id="s")
     assert (await memory.sessions())[0].labels == {"a": "b"}
+    await memory.append(
+        {"turns": [{"speaker": "Mira", "text": "I ski."}], "labels": {"c": "d"}}, id="s"
+    )
+    assert (await memory.sessions())[0].labels == {"c": "d"}

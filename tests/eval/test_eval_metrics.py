@@ -162,6 +162,7 @@ def test_flips_count_only_questions_that_both_have_a_verdict_for() -> None:
         ("incorrect", False),
         ("The answer is correct.", None),
         ('{"label": "correct"}', None),
+        ('{"verdict": "correct", "label": "wrong"}', None),
         ('{"verdict": "mostly"}', None),
         ("[1, 2", None),
     ],

@@ -196,6 +196,7 @@ async def test_a_period_takes_turns_out_of_a_session_that_went_on(
         {"turn": "bike"},
         {"subject": " "},
         {"since": "soon"},
+        {"since": "2024-02-01", "until": "2024-01-01"},
         {"session": "bike", "turns": True},
     ],
 )

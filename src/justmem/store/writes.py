@@ -30,7 +30,8 @@ def keep(db: Connection, session: Session, *, append: bool = False) -> SessionRe
         known = known or session.model_copy(update={"turns": ()})
         fresh = _fresh(known, session)
         verb, turns = "append", len(fresh)
-        session = known.model_copy(update={"turns": (*known.turns, *fresh)})
+        labels = session.labels or known.labels
+        session = known.model_copy(update={"turns": (*known.turns, *fresh), "labels": labels})
     if _keep(db, session):
         log.add(db, verb, [session.id], turns=turns)
     return reads.record(db, session.id)
