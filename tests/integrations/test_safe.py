@@ -34,6 +34,15 @@ async def test_a_failure_is_logged_and_passed_to_the_hook(
     assert broken.error is told[-1]
 
 
+async def test_the_tool_tells_the_model_why_it_found_nothing(
+    memory: SafeMemory, broken: SafeMemory
+) -> None:
+    assert await memory.recall(ASKED) == "(nothing in memory)"
+    assert await broken.recall(ASKED) == "(memory is not available now)"
+    assert "period cannot be 'May'" in await memory.recall(ASKED, period="May")
+    assert "The question is empty" in await memory.recall(" ")
+
+
 async def test_a_slow_memory_is_not_waited_for(memory: SafeMemory) -> None:
     memory._seconds = 0.0
     assert await memory.prompt(ASKED) == ""

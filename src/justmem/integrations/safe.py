@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from justmem.domain import Evidence
-from justmem.errors import InputError, NotInMemory, TooSlow
+from justmem.errors import InputError, InvalidQuestion, NotInMemory, TooSlow
 from justmem.integrations.arguments import (
     NeedsSource,
     Period,
@@ -23,6 +23,8 @@ from justmem.integrations.arguments import (
     plan_of,
 )
 from justmem.memory import AsyncMemory
+from justmem.plan import check_plan
+from justmem.runtime.validation import as_question
 from justmem.spaces import Spaces
 from justmem.sync import Memory
 
@@ -132,7 +134,15 @@ class SafeMemory:
         """Find what was said in earlier chats. Call it before a reply that may depend on the
         user's life, plans, tastes or past decisions."""
         plan = plan_of(rewrites, needs_source, spans_sessions, period)
-        return await self.prompt(question, plan=plan) or "(nothing in memory)"
+        try:
+            as_question(question)
+            check_plan(plan)
+        except InvalidQuestion as error:
+            return str(error)  # the model can correct its arguments
+        found = await self.evidence(question, plan=plan)
+        if found is None:
+            return "(memory is not available now)"
+        return found.prompt(self._tokens) or "(nothing in memory)"
 
 
 def too_slow(seconds: float) -> TooSlow:
