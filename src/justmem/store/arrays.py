@@ -104,9 +104,11 @@ class Arrays:
             own = np.frombuffer(joined, "<u4").astype(np.uint64) << _SHIFT
             hashes.append(own | np.repeat(np.arange(start, end, dtype=np.uint64), sizes))
             start = end
-        added = np.sort(np.concatenate(hashes))
-        places = np.searchsorted(self._terms, added)
-        self._terms = np.insert(self._terms, places, added) if len(self._terms) else added
+        added = np.concatenate(hashes)
+        added.sort()
+        if len(self._terms):
+            added = np.insert(self._terms, np.searchsorted(self._terms, added), added)
+        self._terms = added
 
     # ------------------------------------------------------------ terms
 
