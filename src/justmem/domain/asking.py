@@ -74,8 +74,8 @@ class Weights(Value):
     support: float = 0.4  # the mean of the best three scores of the card's session
     rerank: float = 0.4  # the reranker's probability, for the cards it reads
     session: float = 0.4  # discount for each place that its session already has
-    far: float = 3.75  # how far below the best a card may score that is read
-    around: float = 0.2  # how far below the tenth best a card near a place may score
+    far: float = 3.5  # how far below the best a card may score that is read
+    around: float = 0.3  # how far below the tenth best a card near a place may score
     around_spread: float = 1.0  # the same, where the evidence spans sessions
 
 
