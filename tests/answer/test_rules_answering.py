@@ -135,6 +135,8 @@ CASES = [
     ([("2025-01-10", "My friend Tom has a dog.")], "Do I have a dog?", CLOSEST, ""),
     ([("2025-01-10", "My partner Jonas is allergic to cats.")], "What am I allergic to?", CLOSEST,
      ""),
+    ([("2025-01-10", "My goal is a half marathon in March.")], "What are my goals for next year?",
+     CLOSEST, ""),
     ([("2025-01-10", "I don't eat meat.")], "Do I eat meat?", "don't", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Giulia vegan?", "vegan", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Marco vegan?", "Giulia", "Yes"),

@@ -1,7 +1,7 @@
 """Runs the application with uvicorn: one process, one event loop, and limits on connections.
 
 A connection has `header_seconds` to send the headers of a request. Beyond `connections`, a new one
-replaces the oldest idle one, so that idle connections block nobody.
+replaces the oldest one that is idle or has shown no key, so that such connections block nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from justmem.config import ServerSettings
 from justmem.server.application import application
+from justmem.server.middleware import KEY
 from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")
@@ -60,7 +61,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 def limited_protocol(serving: ServerSettings) -> type[H11Protocol]:
     """The protocol of the connections of one server."""
-    idle: dict[H11Protocol, None] = {}  # oldest first
+    order: dict[Connection, None] = {}  # the longest unused first
     most = serving.connections
     with suppress(ImportError):  # Windows
         import resource
@@ -76,31 +77,35 @@ def limited_protocol(serving: ServerSettings) -> type[H11Protocol]:
         def busy(self) -> bool:
             return self.cycle is not None and not self.cycle.response_complete
 
+        @property
+        def replaceable(self) -> bool:
+            return not self.busy or KEY not in self.cycle.scope
+
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self.start()
-            idle[self] = None
-            if len(self.connections) > most:
-                oldest = next(iter(idle))
+            order[self] = None
+            if len(order) > most:
+                oldest = next(each for each in order if each.replaceable)
                 oldest.transport.abort()
-                del idle[oldest]
+                del order[oldest]
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.busy:
                 self.stop()
-                idle.pop(self, None)
             elif self.deadline is None:  # for the next request, or for a body that is not read
                 self.start()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if not self.busy and not self.transport.is_closing():
-                idle[self] = None
+            if self in order:  # it becomes the last one
+                del order[self]
+                order[self] = None
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.stop()
-            idle.pop(self, None)
+            order.pop(self, None)
             super().connection_lost(exc)
 
         def start(self) -> None:
