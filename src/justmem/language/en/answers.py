@@ -82,8 +82,15 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     if evidence.plan.operation == "order":
         quoted.sort(key=lambda one: one.card.since)
     is_state = quoted[0].card.id in earlier | new
-    certain = remark or is_state or is_certain(asked, quoted[0], chance)
+    over = _is_over(quoted[0].card, evidence)
+    certain = remark or is_state or (is_certain(asked, quoted[0], chance) and not over)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
+
+
+def _is_over(card: Card, evidence: Evidence) -> bool:
+    """Whether a time to come is asked about, but the event of the card was before it."""
+    asked, end = evidence.plan.period.start, card.event_date.end
+    return asked is not None and end is not None and end < asked and asked > evidence.at.date()
 
 
 def _corrected(evidence: Evidence) -> dict[tuple[str, int], Statement]:
