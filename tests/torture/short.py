@@ -37,7 +37,7 @@ def run(count: int, *, seed: int = 7) -> str:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, case {number}: {error}") from error
         secrets, gone = secrets + len(case.secrets), gone + len(case.gone)
-    return f"{count:,} spaces: {secrets:,} secrets and {gone:,} sessions' words searched, none left"
+    return f"{count:,} spaces: {secrets:,} secrets and {gone:,} days' words searched, none left"
 
 
 class RecordingEmbedder(HashEmbedder):
@@ -54,8 +54,8 @@ class Case:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.secrets: list[str] = []
-        self.gone: set[str] = set()  # sessions whose words must be nowhere
-        self._marks: dict[str, str] = {}  # session -> a word that only its turns hold
+        self.gone: set[str] = set()  # marks that must be nowhere
+        self._marks: list[str] = []  # words that only the turns of one day hold
         days = chance.choice([None, chance.randint(1, _DAYS)])
         self._drops = chance.random() < 0.5
         self._retention = Retention(days=days, source_days=0 if self._drops else None)
@@ -90,9 +90,13 @@ class Case:
     def _maybe_secret(self, text: str) -> str:
         return self._with_secret(text) if self.chance.random() < 0.5 else text
 
+    def _mark(self) -> str:
+        self._marks.append(f"zq{self.chance.randrange(16**10):010x}")
+        return self._marks[-1]
+
     def _session(self, number: int) -> dict[str, Any]:
         chance, id = self.chance, f"s{number}"
-        self._marks[id] = mark = f"zq{chance.randrange(16**10):010x}"
+        mark = self._mark()
         texts = [f"I saw fact{number}x{n} at the {mark} today." for n in range(1, 4)]
         turns = [{"role": "user", "content": self._maybe_secret(text)} for text in texts]
         turns.append({"role": "assistant", "content": self._maybe_secret("How nice.")})
@@ -122,6 +126,8 @@ class Case:
                 await mine.remember_many(sessions[1:])
                 first = sessions[0]
                 await mine.append(first["turns"], id=first["id"], at=first["at"])
+                later = first["at"] + timedelta(days=self.chance.randint(1, _DAYS))
+                await mine.append(f"I saw the {self._mark()} again.", id=first["id"], at=later)
                 while await mine.retry():
                     pass
                 labels = {"place": self._with_secret("home")}
@@ -164,9 +170,14 @@ class Case:
         expected = await mine.expiring(at=self._now)
         forgotten = await mine.expire(at=self._now)
         assert forgotten.model_copy(update={"entry": None}) == expected.forgotten
-        left = await mine.sessions()
-        assert not any(self._retention.expired(each.at, self._now) for each in left)
-        self.gone |= set(self._marks) - {record.id for record in left}
+        left = []
+        for record in await mine.sessions():
+            session = await mine.session(record.id)
+            for number, turn in enumerate(session.turns, 1):
+                old = self._retention.expired(session.said_at(number), self._now)
+                assert turn.forgotten or not old, f"{record.id}#{number} has expired"
+                left.append(turn.text)
+        self.gone |= {mark for mark in self._marks if mark not in "".join(left)}
 
     def _search(self, home: Path, shown: Sequence[str]) -> None:
         prompts = [text for prompt in self._model.prompts for text in (prompt.system, prompt.user)]
@@ -175,8 +186,8 @@ class Case:
         for secret in self.secrets:
             assert secret not in sent, f"{secret!r} was sent or answered"
             assert secret.encode() not in files, f"{secret!r} is in a file"
-        for id in self.gone:
-            assert self._marks[id].encode() not in files, f"words of {id} are in a file"
+        for mark in self.gone:
+            assert mark.encode() not in files, f"{mark!r} was removed and is in a file"
 
 
 def _card_number(chance: random.Random) -> str:
