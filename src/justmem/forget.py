@@ -131,10 +131,11 @@ async def _about(store: Store, language: Language, subject: str, *, turns: bool)
 
 
 async def _said_between(store: Store, ids: Sequence[str], first: date, last: date) -> Found:
-    """The sessions that took place in these days, and the turns of other ones that were said
-    then."""
+    """The sessions that took place in these days, and what was said then in others: their turns,
+    and their cards whose turns were forgotten before."""
     sessions: list[str] = []
     turns: list[Place] = []
+    cards: list[str] = []
     for start in range(0, len(ids), _AT_ONCE):
         for id, session in (await texts_of(store, ids[start : start + _AT_ONCE])).items():
             numbers = range(1, len(session.turns) + 1)
@@ -142,8 +143,13 @@ async def _said_between(store: Store, ids: Sequence[str], first: date, last: dat
             if len(said) == len(numbers):
                 sessions.append(id)
             else:
-                turns += [(id, n) for n in said if not session.turn(n).forgotten]
-    return {"sessions": sessions, "turns": turns}
+                kept = [n for n in said if not session.turn(n).forgotten]
+                turns += [(id, n) for n in kept]
+                if len(kept) < len(said):
+                    made = await store.cards(CardFilter(session_id=id))
+                    alone = set(said).difference(kept)
+                    cards += [card.id for card in made if alone.issuperset(card.turns)]
+    return {"sessions": sessions, "turns": turns, "cards": cards}
 
 
 async def _once_about(store: Store, subject: str) -> list[Card]:
@@ -234,18 +240,32 @@ def digest(text: str) -> str:
 
 
 async def expiring(store: Store, retention: Retention, at: datetime) -> Preview:
-    """Sessions that are too old, the turns that are too old of sessions that went on, and the words
-    of others that have their cards."""
+    """What `expire` would forget."""
+    found = await _expired(store, retention, at)
+    gone = Forgotten()
+    if any(found.values()):
+        gone = (await store.forget(**found, dry_run=True)).forgotten
+    records = {record.id: record for record in await store.sessions()}
+    return Preview(
+        forgotten=gone,
+        sessions=tuple(records[id] for id in found["sessions"] if id in records),
+        turns=tuple(f"{id}#{number}" for id, number in found["turns"]),
+        words=tuple(records[id] for id in found["words"] if id in records),
+    )
+
+
+async def _expired(store: Store, retention: Retention, at: datetime) -> Found:
+    """Sessions that are too old, what is too old in sessions that went on, and the words of others
+    that have their cards."""
     records = await store.sessions()
-    ids = [record.id for record in records if retention.expired(record.at, at, record.until)]
-    last = retention.first_day(at) - timedelta(days=1) if retention.days else date.max
-    aged = await _said_between(store, ids, date.min, last)
-    turns = aged["turns"]
-    whole = set(aged["sessions"]).union(id for id in ids if id.startswith(NOTE))
-    old = [record for record in records if record.id in whole]
-    taken = whole.union(id for id, _ in turns)
+    old = [record for record in records if retention.expired(record.at, at, record.until)]
+    notes = [record.id for record in old if record.is_note]
+    ids = [record.id for record in old if not record.is_note]
+    last = retention.first_day(at) - timedelta(days=1) if ids else date.max
+    found = await _said_between(store, ids, date.min, last)
+    taken = {*notes, *found["sessions"], *(id for id, _ in found["turns"])}
     words = [
-        record
+        record.id
         for record in records
         if record.id not in taken
         and record.state.settled
@@ -253,32 +273,17 @@ async def expiring(store: Store, retention: Retention, at: datetime) -> Preview:
         and not record.is_note  # its words are the memory itself
         and retention.words_expired(record.at, at)
     ]
-    what: Found = {
-        "sessions": [record.id for record in old],
-        "turns": turns,
-        "words": [record.id for record in words],
-    }
-    gone = Forgotten()
-    if any(what.values()):
-        gone = (await store.forget(**what, dry_run=True)).forgotten
-    return Preview(
-        forgotten=gone,
-        sessions=tuple(old),
-        turns=tuple(f"{id}#{number}" for id, number in turns),
-        words=tuple(words),
-    )
+    return {**found, "sessions": [*notes, *found["sessions"]], "words": words}
 
 
 async def expire(store: Store, retention: Retention, at: datetime) -> Forgotten:
     """Forgets what is older than the retention allows."""
     for left in range(_ATTEMPTS - 1, -1, -1):
-        found = await expiring(store, retention, at)
-        if not found.sessions and not found.turns and not found.words:
+        found = await _expired(store, retention, at)
+        if not any(found.values()):
             break
-        sessions, words = ([r.id for r in records] for records in (found.sessions, found.words))
-        turns = [place for id in found.turns if (place := quote_place(id))]
         try:
-            return (await store.forget(sessions=sessions, turns=turns, words=words)).forgotten
+            return (await store.forget(**found)).forgotten
         except NotInMemory:  # some of it was forgotten or replaced meanwhile
             if not left:
                 raise

@@ -57,6 +57,15 @@ async def test_a_session_that_went_on_keeps_what_was_said_later(make: Make) -> N
         assert [card.fact for card in await memory.cards()] == left
 
 
+async def test_cards_expire_by_their_day_when_their_words_were_dropped(make: Make) -> None:
+    memory = await make(retention=Retention(days=30, source_days=0))
+    await memory.append("I own a sled.", id="chat", at="2025-01-01")
+    await memory.append("I own a kite.", id="chat", at="2025-03-01")
+    assert counts(await memory.expire(at="2025-03-05")) == (1, 0, 0)
+    assert [card.fact for card in await memory.cards()] == ["said: I own a kite."]
+    assert counts(await memory.expire(at="2025-03-05")) == (0, 0, 0)
+
+
 async def test_what_is_too_old_is_not_recalled_even_before_it_is_swept(make: Make) -> None:
     every = await make(told(source=True))
     await every.remember_many(HISTORY)
@@ -142,7 +151,7 @@ class OneSpace:
     async def names(self) -> list[str]:
         return ["ana"]
 
-    def use(self, space: str) -> OneSpace:
+    def use(self, space: str, *, create: bool) -> OneSpace:
         return self
 
     async def __aenter__(self) -> AsyncMemory:
