@@ -82,8 +82,8 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     if evidence.plan.operation == "order":
         quoted.sort(key=lambda one: one.card.since)
     is_state = quoted[0].card.id in earlier | new
-    over = _is_over(quoted[0].card, evidence)
-    certain = remark or is_state or (is_certain(asked, quoted[0], chance) and not over)
+    answers = is_certain(asked, quoted[0], chance) and not _is_over(quoted[0].card, evidence)
+    certain = remark or is_state or answers
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 
 
