@@ -144,6 +144,20 @@ def test_many_slow_connections_do_not_block_others(tmp_path: Path) -> None:
         assert answered(busy).startswith(b"HTTP/1.1 422")
 
 
+def test_requests_without_a_key_do_not_block_others(server: Running) -> None:
+    unfinished = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
+    with ExitStack() as stack, server.owner() as owner:
+        busy = stack.enter_context(connected(server))
+        busy.sendall(half_a_question(server))
+        owner.get("/v1/spaces").raise_for_status()  # answered after the half question was read
+        for _ in range(60):
+            stack.enter_context(connected(server)).sendall(unfinished)
+        with server.owner() as later:
+            assert later.get("/v1/spaces").status_code == 200
+        busy.sendall(b"}")
+        assert answered(busy).startswith(b"HTTP/1.1 422")
+
+
 def test_one_key_does_not_take_all_connections(server: Running) -> None:
     unfinished = half_a_question(server)  # each request has the same key
     with ExitStack() as stack:

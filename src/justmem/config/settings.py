@@ -83,7 +83,7 @@ class ServerSettings(BaseModel):
         600.0, description="the time to read an export or a forwarded chat"
     )
     connections: PositiveInt = Field(
-        1900, description="open connections; beyond them the oldest idle one is closed"
+        1900, description="open connections; beyond them an idle one is closed"
     )
     rate: float = Field(50.0, gt=0, description="requests per second of one key, on average")
     burst: PositiveInt = Field(200, description="requests of one key at once")
