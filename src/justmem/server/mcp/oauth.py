@@ -184,12 +184,9 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Token, Token]):
         def new(kind: str, seconds: int) -> str:
             token = Token(
                 token="",  # only its hash is stored
-                client_id=granted.client_id,
                 scopes=scopes,
                 expires_at=int(self._server.clock().timestamp()) + seconds,
-                key=granted.key,
-                space=granted.space,
-                consent=granted.consent,
+                **granted.model_dump(include={"client_id", "key", "space", "consent"}),
             )
             whose = {"client": granted.client_id, "consent": granted.consent}
             return self._secrets.add(kind, token, seconds=seconds, **whose)
