@@ -49,6 +49,7 @@ from justmem.ports import (
     texts_of,
     whole_session_in,
 )
+from justmem.store import engine
 from justmem.store.erase import text_pieces, vector_pieces
 from stores import (
     append,
@@ -745,7 +746,12 @@ async def _compare(store: Store, text: str) -> None:
 
 
 class CardsContract:
-    async def test_cards_can_be_filtered(self, store: Store) -> None:
+    @pytest.mark.parametrize("at_once", [1, 500])
+    async def test_cards_can_be_filtered(
+        self, store: Store, at_once: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The result does not depend on how many keys one statement names."""
+        monkeypatch.setattr(engine, "_AT_ONCE", at_once)
         one, two = session("s1"), session("s2", at=MAY - timedelta(days=1))
         await store.keep(one)
         await settle(
@@ -770,6 +776,7 @@ class CardsContract:
         assert await those(text="tea") == ["likes green tea", "likes tea"]
         assert await those(text="tea green") == ["likes green tea"]
         assert await those(text="tea", subject="Ana") == ["likes tea"]
+        assert await those(text="tea", limit=1, offset=1) == ["likes tea"]
         assert await those(text="!!!") == []
         assert await those(limit=1, offset=1) == ["likes tea"]
 
