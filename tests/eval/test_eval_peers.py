@@ -84,6 +84,14 @@ async def test_a_peer_runs_under_the_same_protocol_and_is_metered(
     assert "INCOMPLETE" not in said
 
 
+async def test_the_peak_memory_of_a_peer_is_its_own(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    ours = b"x" * 200_000_000  # of the process that starts it
+    found = await run(described(data, server.url, limit=1), tmp_path / "run")
+    assert 1 < (found["process.peak_mb"].value or 0) < len(ours) / 2**20
+
+
 async def test_histories_are_built_at_once_and_keep_their_own_counts(
     tmp_path: Path, server: Served
 ) -> None:

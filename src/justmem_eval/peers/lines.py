@@ -43,17 +43,24 @@ def serve(*, ingest, open, retrieve, start=None):
 
 
 def usage():
-    """CPU seconds and peak memory of this process and its ended children so far."""
+    """CPU seconds, with ended children, and peak memory of this process so far."""
     try:
         import resource
     except ImportError:  # not on Windows
         return {}
     each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {"cpu": sum(one.ru_utime + one.ru_stime for one in each), "peak_mb": peak_mb(each)}
+
+
+def peak_mb(each):
+    """On Linux `ru_maxrss` begins with the peak of the process that started this one, so the own
+    peak is read from /proc."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 1024
     unit = 1024 if sys.platform != "darwin" else 1024 * 1024
-    return {
-        "cpu": sum(one.ru_utime + one.ru_stime for one in each),
-        "peak_mb": max(one.ru_maxrss for one in each) / unit,
-    }
+    return max(one.ru_maxrss for one in each) / unit
 
 
 def place(history):

@@ -62,7 +62,8 @@ class Alignment:
         return session, tuple(sorted(chosen))
 
     def _held(self, weights: Weights, turn: tuple[str, int]) -> float:
-        return sum(weights[word] for word in weights.keys() & self._turns[turn])
+        # `fsum`: the sum does not depend on the order of a set, so ties are ties in each process.
+        return math.fsum(weights[word] for word in weights.keys() & self._turns[turn])
 
     def realigned(self, found: Retrieved) -> Retrieved:
         """The same evidence, as if its system kept no sources."""
