@@ -82,6 +82,7 @@ async def test_a_single_turn_longer_than_the_budget_is_cut_not_lost(make: Make) 
 
     assert sum(source.tokens for source in evidence.sources) <= 220
     assert any("Moss needs shade" in t.text for s in evidence.sources for _, t in s.turns)
+    assert not any(source.whole for source in evidence.sources)
 
 
 async def test_the_papers_profile_replays_the_whole_session_of_the_best_card(make: Make) -> None:

@@ -95,8 +95,8 @@ def _worth(turns: Mapping[int, _Hit]) -> float:
 def _within(
     room: int, sessions: Sequence[Session], hits: Mapping[str, Mapping[int, _Hit]]
 ) -> list[Source]:
-    """All turns of each session if they fit in `room` tokens, else the best ones. The first that
-    does not fit is cut."""
+    """The turns of each session that fit in `room` tokens, which all sessions share in this order:
+    all of them, else the best ones. The first that does not fit is cut."""
     sources: list[Source] = []
     for session in sessions:
         found, turns = hits[session.id], _turns_of(session)
@@ -116,7 +116,7 @@ def _within(
                 session_id=session.id,
                 at=session.at,
                 turns=tuple(sorted(taken.items())),
-                whole=len(taken) == len(turns),
+                whole=taken == turns,
                 tokens=sum(map(_size, taken.values())),
             )
             sources.append(source)
