@@ -1,5 +1,7 @@
 """REPLAY: a card can find it, only the original words can answer it."""
 
+import pytest
+
 from justmem import Access, Budget
 from justmem.domain import PAPER
 from stories import HISTORY, KYOTO, NOW, Make, extract_history, plan, scripted
@@ -83,6 +85,22 @@ async def test_a_single_turn_longer_than_the_budget_is_cut_not_lost(make: Make) 
     assert sum(source.tokens for source in evidence.sources) <= 220
     assert any("Moss needs shade" in t.text for s in evidence.sources for _, t in s.turns)
     assert not any(source.whole for source in evidence.sources)
+
+
+@pytest.mark.parametrize("forgotten", [{"session": "kyoto"}, {"turn": "kyoto#2"}])
+async def test_a_turn_forgotten_after_recall_is_cited_without_words(
+    make: Make, forgotten: dict[str, str]
+) -> None:
+    reply = {"answer": "Ryoan-ji", "used": ["s1.2"], "sufficient": True}
+    memory = await make(scripted(extract=extract_history, plan=SOURCE, answer=reply))
+    await memory.remember_many(HISTORY)
+    evidence = await memory.recall("What did you plan for day 2 in Kyoto?", at=NOW)
+    await memory.forget(**forgotten)
+
+    [citation] = (await memory.answer(evidence)).citations
+
+    assert (citation.session_id, citation.turn, citation.kept) == ("kyoto", 2, False)
+    assert citation.quote == ""
 
 
 async def test_the_papers_profile_replays_the_whole_session_of_the_best_card(make: Make) -> None:

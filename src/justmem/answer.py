@@ -23,7 +23,7 @@ from justmem.domain import (
     SubjectProfile,
 )
 from justmem.errors import BudgetExceeded
-from justmem.language.citing import cite, cite_turn
+from justmem.language.citing import cite, cite_source
 from justmem.language.words import content_stems, overlap
 from justmem.parts import Parts
 from justmem.ports import (
@@ -211,7 +211,7 @@ def _citations(
     named none, the cards that share words with the answer are cited."""
     shown = {str(n): card for n, card in enumerate(reading_order(evidence), 1)}
     turns = {
-        f"s{n}.{number}": (source.session_id, number)
+        f"s{n}.{number}": (source, number)
         for n, source in enumerate(evidence.sources, 1)
         for number, _ in source.turns
     }
@@ -226,8 +226,8 @@ def _citations(
         cards = [c for c in evidence.cards if overlap(content_stems(c.text), stems) >= _SHARED][:3]
         notes.append("the model named no evidence: cited by the words they share")
     found = [one for card in cards for one in cite(card, sessions.get(card.session_id))]
-    for id, number in (turns[each] for each in known if each in turns):
-        found.append(cite_turn(text, sessions[id], number))
+    for source, number in (turns[each] for each in known if each in turns):
+        found.append(cite_source(text, source, number, sessions.get(source.session_id)))
     # Two cards may rest on the same words.
     places = {(one.session_id, one.turn, one.start, one.end): one for one in reversed(found)}
     return list(reversed(places.values()))

@@ -6,19 +6,23 @@ A quotation is cut out of its turn by offsets: `session.turn(n).text[start:end]`
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
-from justmem.domain import Card, Citation, Session, Turn
+from justmem.domain import Card, Citation, Session, Source, Turn
 from justmem.language.words import best_passage
 
 
 def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
     """One citation for each turn of the card that the session has. If the words of a turn are not
     kept, its citation has no quotation."""
+    without_words = partial(
+        _cite_without_words, card.session_id, said_at=card.said_at, card_id=card.id
+    )
     if session is None:
-        return tuple(_cite_without_words(card, number) for number in card.turns)
+        return tuple(without_words(number) for number in card.turns)
     hint = f"{card.subject} {card.fact}"
     return tuple(
-        _cite_without_words(card, number)
+        without_words(number)
         if session.turn(number).forgotten
         else cite_turn(hint, session, number, card_id=card.id)
         for number in card.turns
@@ -26,16 +30,25 @@ def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
     )
 
 
-def _cite_without_words(card: Card, turn: int) -> Citation:
+def cite_source(hint: str, source: Source, turn: int, session: Session | None) -> Citation:
+    """The words of a recovered turn. If they were forgotten since, there is no quotation."""
+    if session is None or turn > len(session.turns) or session.turn(turn).forgotten:
+        return _cite_without_words(source.session_id, turn, said_at=source.at)
+    return cite_turn(hint, session, turn)
+
+
+def _cite_without_words(
+    session_id: str, turn: int, *, said_at: datetime, card_id: str | None = None
+) -> Citation:
     return Citation(
-        session_id=card.session_id,
+        session_id=session_id,
         turn=turn,
         speaker="",
-        said_at=card.said_at,
+        said_at=said_at,
         quote="",
         start=0,
         end=0,
-        card_id=card.id,
+        card_id=card_id,
         kept=False,
     )
 
