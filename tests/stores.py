@@ -16,7 +16,7 @@ _VAST = 10**9
 
 async def waiting(store: Store) -> list[Session]:
     """The sessions that wait for their cards."""
-    ids = [record.id for record in await store.sessions() if not record.state.settled]
+    ids = [record.id for record in await store.sessions() if not record.state.finished]
     return list((await texts_of(store, ids)).values())
 
 

@@ -69,7 +69,7 @@ class Builder:
         """Stores the words of a session, always first, and makes its cards."""
         async with self._alone(session.id):
             record = await self._store.keep(session)
-            if record.state.settled:
+            if record.state.finished:
                 return await self._as_stored(record, notes)
             return await self._make_cards(session.id, notes, extractor)
 
@@ -80,7 +80,7 @@ class Builder:
     async def append(self, turns: Session, notes: Sequence[str], *, cards: bool) -> Remembered:
         """Stores the turns in the session with the same id. Makes cards of them, or not."""
         record = await self._store.keep(turns, append=True)
-        if record.state.settled or not cards:
+        if record.state.finished or not cards:
             return await self._as_stored(record, notes)
         async with self._alone(turns.id):
             return await self._make_cards(turns.id, notes)
@@ -116,13 +116,13 @@ class Builder:
         self, record: SessionRecord, notes: Sequence[str], reason: str = ""
     ) -> Remembered:
         """What is stored of a session for which no cards were made now."""
-        settled = record.state.settled
+        finished = record.state.finished
         return Remembered(
             session_id=record.id,
             state=record.state,
-            reason=record.reason if settled or not reason else reason,
-            cards=await self._cards(record.id) if settled else (),
-            unchanged=settled,
+            reason=record.reason if finished or not reason else reason,
+            cards=await self._cards(record.id) if finished else (),
+            unchanged=finished,
             receipt=Receipt(notes=tuple(notes)),
         )
 
@@ -144,40 +144,45 @@ class Builder:
                     reason = "another process is making its cards"
                     break
                 with suppress(NotInMemory):  # the text was changed or forgotten meanwhile
-                    whole = await whole_session_in(self._store, session_id)
-                    done = await self._build(whole, Tally(notes=list(notes)), extractor)
-                    drops = self._parts.retention.source_days == 0 and done.state.settled
-                    if drops and not whole.session.is_note:  # a note's words are the memory itself
-                        with suppress(StoreBusy):  # `expire` drops the words later
-                            await self._store.forget(words=[session_id])
+                    stored = await whole_session_in(self._store, session_id)
+                    done = await self._build(stored, Tally(notes=list(notes)), extractor)
+                    await self._drop_words(stored.session, done.state)
                     return done
         for record in await self._store.sessions():
             if record.id == session_id:
                 return await self._as_stored(record, notes, reason)
         raise NotInMemory(f"Session {session_id!r} was forgotten while its cards were made.")
 
+    async def _drop_words(self, session: Session, state: SessionState) -> None:
+        """Forgets the words of a session that has its cards, if the space keeps no words. A note's
+        words are the memory itself."""
+        keeps_none = self._parts.retention.source_days == 0
+        if keeps_none and state.finished and not session.is_note:
+            with suppress(StoreBusy):  # `expire` forgets them later
+                await self._store.forget(words=[session.id])
+
     async def _build(
-        self, whole: StoredSession, tally: Tally, extractor: Extractor | None
+        self, stored: StoredSession, tally: Tally, extractor: Extractor | None
     ) -> Remembered:
         """Makes cards and vectors of the turns, and stores them in one transaction."""
-        session = whole.session
+        session = stored.session
         tally.history_tokens = await asyncio.to_thread(tokens.count_session, session)
         try:
-            extraction = await self._extract(whole, tally, extractor)
+            extraction = await self._extract(stored, tally, extractor)
             with tally.stage("embed"):
-                derived = await embed.derive(whole, extraction, self._parts, tally)
+                derived = await embed.derive(stored, extraction, self._parts, tally)
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe. Only the cards are missing, and `retry` makes them.
-            return await self._failed(whole, str(error), tally)
+            return await self._failed(stored, str(error), tally)
         except (StoreError, InputError):
             raise
         except Exception as error:
             # An unexpected error. Without this entry a server would try again at each start.
             what = error if isinstance(error, JustMemError) else type(error).__name__
-            await self._failed(whole, f"its cards could not be made: {what}", tally)
+            await self._failed(stored, f"its cards could not be made: {what}", tally)
             raise
         with tally.stage("store"):
-            if not await self._store.settle(whole, derived):
+            if not await self._store.settle(stored, derived):
                 raise NotInMemory(f"Session {session.id!r} was changed while its cards were made.")
         return Remembered(
             session_id=session.id,
@@ -187,20 +192,20 @@ class Builder:
             receipt=tally.receipt(),
         )
 
-    async def _failed(self, whole: StoredSession, reason: str, tally: Tally) -> Remembered:
-        if whole.done == len(whole.session.turns):
+    async def _failed(self, stored: StoredSession, reason: str, tally: Tally) -> Remembered:
+        if stored.is_rebuild:
             reason = f"the earlier cards are still used, because a rebuild failed: {reason}"
-        await self._store.settle(whole, Derived(SessionState.FAILED, reason))
+        await self._store.settle(stored, Derived(SessionState.FAILED, reason))
         state, receipt = SessionState.FAILED, tally.receipt()
-        return Remembered(session_id=whole.session.id, state=state, reason=reason, receipt=receipt)
+        return Remembered(session_id=stored.session.id, state=state, reason=reason, receipt=receipt)
 
     async def _extract(
-        self, whole: StoredSession, tally: Tally, extractor: Extractor | None
+        self, stored: StoredSession, tally: Tally, extractor: Extractor | None
     ) -> Extraction:
-        session = whole.session
+        session = stored.session
         if session.is_note:
             return note_extraction(session)
-        after = whole.done if whole.done < len(session.turns) else 0  # a rebuild
+        after = 0 if stored.is_rebuild else stored.done
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")
         if extractor is None:
@@ -209,33 +214,33 @@ class Builder:
                 cards = await asyncio.to_thread(cards_by_rules, session, after, language)
             extraction = Extraction(cards)
         else:
-            extraction = await self._by_model(whole, tally, extractor, after)
-        extraction = _with_kept(whole, extraction, after)
-        known = whole.derived.corrections
+            extraction = await self._by_model(stored, tally, extractor, after)
+        extraction = _with_kept(stored, extraction, after)
+        known = stored.derived.corrections
         cards = corrections.applied(merge_repeated(extraction.cards), known, session)
         return replace(extraction, cards=cards)
 
     async def _by_model(
-        self, whole: StoredSession, tally: Tally, extractor: Extractor, after: int
+        self, stored: StoredSession, tally: Tally, extractor: Extractor, after: int
     ) -> Extraction:
         limit = self._parts.budget.session_tokens
         if limit is not None:
             # It holds over all attempts at the cards of the session.
-            limit = max(0, limit - whole.spent)
-            if whole.spent:
-                tally.notes.append(f"earlier attempts used {whole.spent} tokens of the limit")
-        async with self._ledger.allow(limit, tally, session=whole.session.id) as allowed:
+            limit = max(0, limit - stored.spent)
+            if stored.spent:
+                tally.notes.append(f"earlier attempts used {stored.spent} tokens of the limit")
+        async with self._ledger.allow(limit, tally, session=stored.session.id) as allowed:
             with tally.stage("extract"):
-                found = await extractor.extract(whole.session, limit=allowed, after=after)
+                found = await extractor.extract(stored.session, limit=allowed, after=after)
             tally.calls += found.calls
             tally.notes += found.notes
         return found
 
 
-def _with_kept(whole: StoredSession, extraction: Extraction, after: int) -> Extraction:
+def _with_kept(stored: StoredSession, extraction: Extraction, after: int) -> Extraction:
     """The extraction of the turns after `after` with the cards that the session keeps. If all its
     cards are made again, it keeps those whose turns were all forgotten."""
-    session, made = whole.session, whole.derived
+    session, made = stored.session, stored.derived
     if not after:
         gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
         kept = [card for card in made.cards if gone.issuperset(card.turns)] if gone else []

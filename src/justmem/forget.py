@@ -268,7 +268,7 @@ async def _expired(store: Store, retention: Retention, at: datetime) -> Found:
         record.id
         for record in records
         if record.id not in taken
-        and record.state.settled
+        and record.state.finished
         and record.tokens  # its words are still there
         and not record.is_note  # its words are the memory itself
         and retention.words_expired(record.at, at)

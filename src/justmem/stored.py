@@ -145,7 +145,7 @@ class StoredMemory:
     async def waiting(self) -> list[Session]:
         """The pending and failed sessions."""
         records = await self._store.sessions()
-        ids = [record.id for record in records if not record.state.settled]
+        ids = [record.id for record in records if not record.state.finished]
         return list((await texts_of(self._store, ids)).values())
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:

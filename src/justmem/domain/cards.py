@@ -284,7 +284,7 @@ class SessionState(StrEnum):
     FAILED = "failed"  # cards could not be made; `reason` says why
 
     @property
-    def settled(self) -> bool:
+    def finished(self) -> bool:
         """Whether there is nothing left to do for it."""
         return self in (SessionState.STORED, SessionState.EMPTY)
 

@@ -110,6 +110,11 @@ class StoredSession:
     done: int = 0  # how many of its first turns have their cards
     spent: int = 0  # tokens spent on cards that are not made yet
 
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether all its turns have cards already: cards that are missing are made again."""
+        return self.done == len(self.session.turns)
+
     def without(self, forgotten: Collection[str], *, cards: bool = True) -> StoredSession:
         """The session without its forgotten cards and turns, and without what rests on those
         turns. It is unknown which turns quarantined cards rest on, so all of them go with a turn.
@@ -226,7 +231,7 @@ class Store(Protocol):
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
         """Leases the session to make its cards. False if another process has the lease or has made
         the cards, so that only one pays for the extraction. A pending session has the reason BEGUN
-        until it is settled."""
+        until its cards are stored."""
         ...
 
     async def sessions(self) -> Sequence[SessionRecord]:

@@ -80,7 +80,7 @@ class SpaceAccess:
                 kept = await memory.append(session, id=id or "", at=at, cards=False)
             else:
                 kept = await memory.keep(session, id=id, at=at)
-        if kept.state.settled:
+        if kept.state.finished:
             return kept
         task = self.server.spaces.background.add(
             self.space, kept.session_id, self.key.actor, pause=pause
@@ -107,7 +107,7 @@ class SpaceAccess:
                     if session is None
                     else [await record_of(memory, session)]
                 )
-                ids = [each.id for each in found if not each.state.settled]
+                ids = [each.id for each in found if not each.state.finished]
         tasks = [spaces.background.add(self.space, id, self.key.actor) for id in ids]
         if tasks and wait:
             await asyncio.wait(tasks, timeout=wait)

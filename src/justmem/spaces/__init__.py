@@ -135,7 +135,7 @@ class Spaces:
             return self._cards_later(space, await memory.append(turns, id=id, at=at, cards=False))
 
     def _cards_later(self, space: str, kept: Remembered) -> Remembered:
-        if not kept.state.settled:
+        if not kept.state.finished:
             self.background.add(space, kept.session_id)
         return kept
 

@@ -45,7 +45,7 @@ def put_derived(db: Connection, session: Session, derived: Derived) -> list[Card
     held = [(id, n, e.subject, e.fact, e.reason) for n, e in enumerate(derived.quarantined)]
     db.insert("quarantine", "session, number, subject, fact, reason", held)
     left = derived.corrections
-    if derived.state.settled:
+    if derived.state.finished:
         left = living_corrections(left, cards)
     corrected = [(id, n, each.model_dump_json()) for n, each in enumerate(left)]
     db.insert("corrections", "session, number, correction", corrected)

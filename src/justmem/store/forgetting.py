@@ -143,7 +143,7 @@ def _changes(
         for each in records
         if everything
         or each.id in named
-        or (about and (each.quarantined or not each.state.settled))
+        or (about and (each.quarantined or not each.state.finished))
     ]
     for whole in reads.each_whole_session(db, ids):
         id = whole.session.id

@@ -111,10 +111,10 @@ def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
     said += "t.session = sessions.id AND t.forgotten = 0) ORDER BY instant, number"
     found = db.select("id, due IS NULL, done = turns", "sessions", said, **where)
     listed = [each for each in found if not each[0].startswith(NOTE)]
-    if begun := [id for id, settled, done in listed if done and not settled]:
+    if begun := [id for id, finished, done in listed if done and not finished]:
         return begun
-    for id, settled, _ in listed:
-        if settled:
+    for id, finished, _ in listed:
+        if finished:
             _wait(db, id)
     ids = [id for id, *_ in listed]
     log.add(db, "rebuild", ids, sessions=len(ids))
@@ -130,12 +130,12 @@ def settle(db: Connection, before: StoredSession, derived: Derived) -> bool:
     if not now or _content(now[0]) != _content(before):
         return False
     if derived.state == FAILED and derived.cards == ():
-        if not now[0].derived.state.settled:
+        if not now[0].derived.state.finished:
             _fail(db, id, derived.reason)
             log.add(db, "fail", [id])
         return True
     cards = put_derived(db, session, derived)
-    if derived.state.settled:
+    if derived.state.finished:
         made = {"spent": 0, "done": len(session.turns), "due": None}
         db.update("sessions", made, id=id)
     old, new = before.derived.corrections, derived.corrections
@@ -182,7 +182,7 @@ def put(
         session, made = whole.session, whole.derived
         _keep(db, session)
         put_derived(db, session, made)
-        due = None if made.state.settled else db.seconds()
+        due = None if made.state.finished else db.seconds()
         db.update("sessions", {"done": whole.done, "due": due}, id=session.id)
         if made.state == FAILED:
             _fail(db, session.id, made.reason)

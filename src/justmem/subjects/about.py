@@ -133,7 +133,7 @@ async def places_naming(store: Store, subject: str) -> list[Passage]:
 async def named_waiting(store: Store, subject: str) -> list[Place]:
     """The turns that name it in sessions that wait for their cards."""
     wanted = set(content_stems(subject))
-    ids = [record.id for record in await store.sessions() if wanted and not record.state.settled]
+    ids = [record.id for record in await store.sessions() if wanted and not record.state.finished]
     return [
         (id, number)
         for id, session in (await texts_of(store, ids)).items()
