@@ -4,7 +4,7 @@ remember(session)                      ask(question)
   keep     the raw turns, first         plan      what evidence does it need?
   extract  atomic cards                 discover  question and rewrites -> candidates
   embed    cards and passages           select    the best cards within the budget
-  settle   in one transaction           recover   REPLAY only: the original turns
+  store    in one transaction           recover   REPLAY only: the original turns
                                         answer    from that evidence only
 
 The steps of `ask` are called here, one after the other. build.py calls those of `remember`: it also
@@ -27,7 +27,7 @@ from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
 from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
 from justmem.parts import Parts
-from justmem.plan import CheckedPlan, GivenPlan, PlanParts, check_plan, make_plan
+from justmem.plan import BY_RULES, CheckedPlan, GivenPlan, check_plan, make_plan
 from justmem.ports import NO_FILTER, Closes, Extractor, Filter, Snapshot, Store, texts_of
 from justmem.recover import MOST_PENDING, add_pending_turns, recover
 from justmem.retrieve import Retrieval
@@ -127,8 +127,8 @@ class AsyncMemory(StoredMemory):
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
             raise InvalidSession(f"remember_many needs several sessions, not {describe(sessions)}.")
         given = [await self._given(session) for session in sessions]
-        texts = {(session.id, session.digest) for session, _ in given}
-        if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
+        versions = {(session.id, session.digest) for session, _ in given}
+        if twice := [id for id, n in Counter(id for id, _ in versions).items() if n > 1]:
             raise InvalidSession(
                 f"Different sessions share the id {twice[0]!r}: the later one would replace the "
                 "earlier one. Give each session an id of its own. Nothing was stored."
@@ -196,7 +196,9 @@ class AsyncMemory(StoredMemory):
         place now, unless it is known by its id: then it keeps its time."""
         now = self._time()
         session = as_session(value, at=at, id=id, otherwise=now)
-        if at is None and session.at == now and session.id != id_from_content(session):
+        has_no_time = at is None and session.at == now
+        has_own_id = session.id != id_from_content(session)
+        if has_no_time and has_own_id:
             known = await texts_of(self._store, [session.id])
             if session.id in known:
                 session = session.model_copy(update={"at": known[session.id].at})
@@ -233,10 +235,10 @@ class AsyncMemory(StoredMemory):
         where = await as_filter(self._store, limit, labels, sessions, since, until, as_of)
         await self._bind()
         given, tally = await self._redaction.plan(check_plan(plan)), Tally()
-        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as left:
+        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as allowed:
             asked = await self._question(question, self._time(at), speaker, tally)
             names = await read_names(self._store, self.parts.language, asked.at.date())
-            return await self._find(asked, given, where, names, tally, left)
+            return await self._find(asked, given, where, names, tally, allowed)
 
     @traced("search_memory")
     async def ask(
@@ -247,12 +249,12 @@ class AsyncMemory(StoredMemory):
         memory."""
         await self._bind()
         given, tally = await self._redaction.plan(check_plan(plan)), Tally()
-        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as limit:
-            left = None if limit is None else limit - _ANSWER_TOKENS
+        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as allowed:
+            for_plan = None if allowed is None else allowed - _ANSWER_TOKENS
             asked = await self._question(question, self._time(at), speaker, tally)
             names = await read_names(self._store, self.parts.language, asked.at.date())
-            evidence = await self._find(asked, given, NO_FILTER, names, tally, left)
-            return await make_answer(self._store, self.parts, evidence, names, tally, limit)
+            evidence = await self._find(asked, given, NO_FILTER, names, tally, for_plan)
+            return await make_answer(self._store, self.parts, evidence, names, tally, allowed)
 
     async def answer(self, evidence: Evidence) -> Answer:
         """Answers from what `recall` returned. `ask` does both. The receipt counts only the answer
@@ -261,9 +263,9 @@ class AsyncMemory(StoredMemory):
             raise InputError(f"evidence must be what `recall` returned, not {describe(evidence)}.")
         await self._bind()
         tally = Tally()
-        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as limit:
+        async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as allowed:
             names = await read_names(self._store, self.parts.language, evidence.at.date())
-            return await make_answer(self._store, self.parts, evidence, names, tally, limit)
+            return await make_answer(self._store, self.parts, evidence, names, tally, allowed)
 
     async def profile(
         self,
@@ -315,14 +317,19 @@ class AsyncMemory(StoredMemory):
         # Read before the cards: a session that gets its cards meanwhile is found either way.
         memory = await self._store.look(waiting=MOST_PENDING)
         tally.history_tokens = memory.tokens
-        if (skipped := await self._skip(asked, given, memory, where, names, tally)) is not None:
-            return skipped.model_copy(update={"receipt": tally.receipt()})
+        by_planner = given is None and self.parts.planner is not None
+        ended = self._needs_no_search(asked, memory, tally)
+        if ended is None and by_planner:
+            ended = await self._needs_no_planner(asked, memory, where, names, tally)
+        if ended is not None:
+            return ended.model_copy(update={"receipt": tally.receipt()})
         asked = await make_plan(asked, given, self.parts, memory.main_subject, tally, limit)
-        found = names.for_search(asked)
-        pool = await self._retrieval.discover(found, where, tally)
-        profile = await self._profile(found, where, names)
-        if profile or self._retrieval.is_relevant(found, pool):
-            found = await self._retrieval.select(found, pool, tally, where, also=profile)
+        search = names.for_search(asked)
+        pool = await self._retrieval.discover(search, where, tally)
+        described = await self._described(search, where, names)
+        found = search
+        if described or self._retrieval.is_relevant(search, pool):
+            found = await self._retrieval.select(search, pool, tally, where, also=described)
             if found.access is Access.REPLAY:
                 found = await recover(self._store, self.parts, found, pool.views, where, tally)
         if memory.waiting:
@@ -332,30 +339,28 @@ class AsyncMemory(StoredMemory):
         found = await self._finish(found, asked.plan, memory, where, names)
         return found.model_copy(update={"receipt": tally.receipt()})
 
-    async def _skip(
-        self,
-        asked: Evidence,
-        given: CheckedPlan,
-        memory: Snapshot,
-        where: Filter,
-        names: Names,
-        tally: Tally,
-    ) -> Evidence | None:
-        """The evidence of a question that needs no search, or that memory holds nothing about: then
-        no model need plan it."""
+    def _needs_no_search(self, asked: Evidence, memory: Snapshot, tally: Tally) -> Evidence | None:
+        """The evidence, if the memory is empty or the question is small talk."""
         if not memory.cards and not memory.tokens and not memory.waiting:
             tally.notes.append("this memory is empty")
             return asked
         if self.parts.language.is_small_talk(asked.question):
             tally.notes.append("small talk: memory was not searched")
             return asked.model_copy(update={"plan": Plan(operation="reply")})
-        no_planning = given is not None or self.parts.planner is None
-        if no_planning or memory.waiting or self._retrieval.bound is None:
+        return None
+
+    async def _needs_no_planner(
+        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
+    ) -> Evidence | None:
+        """The evidence, if memory holds nothing about the question: then the planner is not called.
+        Discovery finds that out with a plan by rules. For a relevant question it runs again, with
+        the planner's plan."""
+        if memory.waiting or self._retrieval.relevance_bound is None:
             return None
-        ruled = await make_plan(asked, PlanParts(), self.parts, memory.main_subject, tally, None)
+        ruled = await make_plan(asked, BY_RULES, self.parts, memory.main_subject, tally, None)
         search = names.for_search(ruled)
         pool = await self._retrieval.discover(search, where, tally)
-        if self._retrieval.is_relevant(search, pool) or await self._profile(search, where, names):
+        if self._retrieval.is_relevant(search, pool) or await self._described(search, where, names):
             return None
         tally.notes.append(UNRELATED)
         return await self._finish(search, ruled.plan, memory, where, names)
@@ -363,7 +368,8 @@ class AsyncMemory(StoredMemory):
     async def _finish(
         self, found: Evidence, plan: Plan, memory: Snapshot, where: Filter, names: Names
     ) -> Evidence:
-        """Adds the pinned cards, the user's name, and the ids of the cards that no longer hold."""
+        """Adds the pinned cards, the user's name, and the ids of the cards that no longer hold.
+        `plan`: the plan without the name that was added for the search."""
         if memory.corrections:
             found = await self._retrieval.add_pinned(found, memory.corrections, where)
         found = names.shown(found.model_copy(update={"plan": plan}))
@@ -371,7 +377,7 @@ class AsyncMemory(StoredMemory):
         earlier = await asyncio.to_thread(superseded, found.cards, where.as_of)
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
-    async def _profile(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
+    async def _described(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
         """The cards for a question such as "Who is Ines?" The paper has no such step."""
         if self.parts.profile.is_paper:
             return ()

@@ -36,7 +36,7 @@ _LONGEST_QUESTION = 2000  # characters of a question that the model reads: its t
 # ---------------------------------------------------------------- by the caller
 
 
-def _text(value: str) -> str:
+def _check_text(value: str) -> str:
     line = one_line(clean(value))
     if not 0 < len(line) <= _LONGEST_PART:
         raise ValueError("empty or too long")
@@ -49,13 +49,13 @@ def _check_period(value: str) -> str:
     return value.strip()
 
 
-Text = Annotated[str, AfterValidator(_text)]
+PlanText = Annotated[str, AfterValidator(_check_text)]
 
 
 class PlanParts(Value):
     """A plan by the caller, or parts of one. Rules fill in what is left out."""
 
-    rewrites: tuple[Text, ...] | None = Field(
+    rewrites: tuple[PlanText, ...] | None = Field(
         None,
         max_length=REWRITES,
         description="Other searches for the same evidence: up to two texts of at most "
@@ -72,7 +72,7 @@ class PlanParts(Value):
         description="The time asked about: a year, month or day such as 2023, 2023-05 or "
         "2023-05-07, or a range such as 2023-05-01/2023-05-31.",
     )
-    entities: tuple[Text, ...] | None = Field(
+    entities: tuple[PlanText, ...] | None = Field(
         None,
         max_length=_MOST_ENTITIES,
         description="People and things it is about, also those that the question does not name: "
@@ -114,7 +114,8 @@ def _why(error: ValidationError, value: Any) -> str:
 
 
 GivenPlan = Plan | Mapping[str, Any] | None
-CheckedPlan = Plan | PlanParts | None
+CheckedPlan = Plan | PlanParts | None  # None: by the planner if there is one, else by rules
+BY_RULES = PlanParts()  # no part is given, so rules fill in all of them
 
 
 def check_plan(plan: GivenPlan) -> CheckedPlan:

@@ -128,12 +128,12 @@ class Retrieval:
     # ------------------------------------------------------------ relevance
 
     @property
-    def bound(self) -> float | None:
+    def relevance_bound(self) -> float | None:
         """What a question must reach to be relevant. None: every question is."""
         return None if self._is_paper else _RELEVANT.get(self._parts.embedder.name)
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
-        bound = self.bound
+        bound = self.relevance_bound
         if not pool.cards or bound is None or asked.plan.operation == "reply":
             return bool(pool.cards)
         question = asked.question
