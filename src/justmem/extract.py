@@ -48,8 +48,8 @@ from justmem.runtime import deadlines, tokens
 
 # The share of a card's words that must occur in the turns it names. All recorded cards pass. Most
 # fail if they are put on the turns of another session (bench/cards.py).
-_NAMED = 0.15
-_MOVED = 0.3  # the same for a turn that the model did not name
+_SHARE_IN_NAMED_TURNS = 0.15
+_SHARE_IN_OTHER_TURN = 0.3  # the same for a turn that the model did not name
 _TURN = re.compile(r"[0-9]{1,6}")
 _LONGEST = 10  # characters of a turn number that are read: a reply can have endless ones
 _PIECE_TOKENS = 12_000  # of a longer session, models skip some facts: it is read in pieces
@@ -69,9 +69,8 @@ class ModelExtractor:
         drafts: list[Draft] = []
         # Slow work on text runs in threads: other work of this event loop does not wait for it.
         start = context_start(session, after)
-        read = [(n, turn) for n, turn in session.user_side if n > start]
-        context = [(n, turn) for n, turn in read if n <= after]
-        new = read[len(context) :]
+        context = [(n, turn) for n, turn in session.user_side if start < n <= after]
+        new = [(n, turn) for n, turn in session.user_side if n > after]
         pieces = await asyncio.to_thread(lambda: deque(split(new, self._room())))
         if len(pieces) > 1:
             notes.append(f"the session is long: read in {len(pieces)} pieces")
@@ -92,7 +91,7 @@ class ModelExtractor:
                 pieces.extendleft([rest] if rest else [])
         with budget.carrying(calls):
             checked = await asyncio.to_thread(check, drafts, session, self._language)
-        cards = new_cards(checked.cards, 0, after)
+        cards = cards_after(checked.cards, after)
         return Extraction(cards, checked.quarantined, calls, [*notes, *checked.notes])
 
     def _room(self) -> int:
@@ -203,8 +202,8 @@ class Draft(BaseModel):
 
     @field_validator("fact")
     @classmethod
-    def _continues(cls, fact: str, info: ValidationInfo) -> str:
-        """A fact continues the sentence that the subject begins."""
+    def _without_subject(cls, fact: str, info: ValidationInfo) -> str:
+        """The fact without a repeated subject: "Nora" and "Nora has a dog" are "Nora has a dog"."""
         subject = info.data.get("subject", "")
         return fact[len(subject) + 1 :] if fact.lower().startswith(f"{subject} ".lower()) else fact
 
@@ -252,10 +251,10 @@ def check(drafts: Sequence[Draft], session: Session, language: Language) -> Extr
     moved = 0
     reason = "no turn of the session says so"
     with deadlines.within(deadlines.SESSION_SECONDS, "Checking the model's cards of this session"):
-        spoken = [_stems(turn.text) for turn in session.turns]
+        stems_of_turns = [_stems(turn.text) for turn in session.turns]
         for draft in drafts:
             deadlines.check()
-            if turns := _provenance(draft, spoken):
+            if turns := _provenance(draft, stems_of_turns):
                 cards.append(_card(draft, session, turns, language))
                 moved += not set(turns) <= set(draft.turns)
             else:
@@ -294,21 +293,21 @@ def _event_date(text: str, said_at: datetime, language: Language) -> EventDate:
         return language.resolve_date(text, said_at) if text else UNKNOWN_DATE
 
 
-def _provenance(draft: Draft, spoken: Sequence[frozenset[str]]) -> tuple[int, ...]:
-    """The turns that support a draft: of those it names, or else the best other one. `spoken` has
+def _provenance(draft: Draft, turns: Sequence[frozenset[str]]) -> tuple[int, ...]:
+    """The turns that support a draft: of those it names, or else the best other one. `turns` has
     the stems of each turn."""
     words = set(content_stems(draft.fact))
     # The subject's name does not count as support, unless the card has no other words.
     told = words - set(content_stems(draft.subject)) or words
-    named = tuple(n for n in draft.turns if 1 <= n <= len(spoken))
+    named = tuple(n for n in draft.turns if 1 <= n <= len(turns))
     if not told:
         return named  # nothing to compare: "is 31", or another script
     # A short answer is understood from the question in the turn before it.
-    context = {n: spoken[n - 1] | (spoken[n - 2] if n > 1 else frozenset()) for n in named}
-    if named and overlap(told, frozenset().union(*context.values())) >= _NAMED:
+    context = {n: turns[n - 1] | (turns[n - 2] if n > 1 else frozenset()) for n in named}
+    if named and overlap(told, frozenset().union(*context.values())) >= _SHARE_IN_NAMED_TURNS:
         return tuple(n for n in named if told & context[n])
-    best = max(range(len(spoken)), key=lambda i: overlap(told, spoken[i]))
-    return (best + 1,) if overlap(told, spoken[best]) >= _MOVED else ()
+    best = max(range(len(turns)), key=lambda i: overlap(told, turns[i]))
+    return (best + 1,) if overlap(told, turns[best]) >= _SHARE_IN_OTHER_TURN else ()
 
 
 def with_replies(turns: tuple[int, ...], session: Session) -> tuple[int, ...]:
@@ -328,7 +327,8 @@ _CONTEXT_TOKENS = 400
 
 
 def context_start(session: Session, after: int) -> int:
-    """How many turns may be cut off: those before the last few that fit the context."""
+    """The number of the last turn before the context. The context is the last few turns up to
+    `after`, as many as fit."""
     room, start = _CONTEXT_TOKENS, after
     while start and after - start < _CONTEXT_TURNS:
         room -= tokens.count(session.turn(start).text)
@@ -340,15 +340,16 @@ def context_start(session: Session, after: int) -> int:
 
 def cards_by_rules(session: Session, after: int, language: Language) -> list[Card]:
     """The cards of the turns after `after`, which the rules read with their context."""
-    cut = context_start(session, after)
-    part = session.model_copy(update={"turns": session.turns[cut:]})
-    return new_cards(language.cards(part), cut, after)
-
-
-def new_cards(cards: Iterable[Card], cut: int, after: int) -> list[Card]:
-    """Cards of a tail with the turn numbers of the whole session, without those that rest on
-    earlier turns alone."""
-    moved = [
-        card.model_copy(update={"turns": tuple(n + cut for n in card.turns)}) for card in cards
+    start = context_start(session, after)
+    part = session.model_copy(update={"turns": session.turns[start:]})
+    # The rules number the turns of the part from 1.
+    cards = [
+        card.model_copy(update={"turns": tuple(n + start for n in card.turns)})
+        for card in language.cards(part)
     ]
-    return [card for card in (moved if cut else cards) if max(card.turns, default=0) > after]
+    return cards_after(cards, after)
+
+
+def cards_after(cards: Iterable[Card], after: int) -> list[Card]:
+    """The cards that do not rest on the turns up to `after` alone."""
+    return [card for card in cards if max(card.turns, default=0) > after]
