@@ -182,6 +182,7 @@ class CachedEmbedder:
     def __init__(self, inner: Embedder, path: Path) -> None:
         self.name = inner.name
         self.dim = inner.dim
+        self.relevance_bound = getattr(inner, "relevance_bound", None)
         self._inner = inner
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -127,6 +127,7 @@ class OnnxEmbedder:
         self._model = known(name, "embed")
         self.name = name
         self.dim = self._model.dim
+        self.relevance_bound = self._model.relevance_bound
         self._network = Network(self._model, folder, threads)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:

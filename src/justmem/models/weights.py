@@ -85,6 +85,7 @@ class LocalModel(Value):
     pooling: Literal["cls", "mean"] = "cls"
     query_prefix: str = ""
     passage_prefix: str = ""
+    relevance_bound: float | None = None  # see justmem.ports.Embedder
     format: Literal["onnx", "e5"] = "onnx"  # e5: one file, see justmem.models.e5
     source: tuple[WeightsSource, ...]
 

@@ -90,6 +90,10 @@ class Embedded:
 
 
 class Embedder(Protocol):
+    """It may also have `relevance_bound`: the score, mostly a cosine, that a relevant question
+    reaches (see retrieve.py). Embedders have different scales. Without it, every question counts
+    as relevant."""
+
     name: str
     dim: int
 
