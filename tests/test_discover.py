@@ -6,6 +6,7 @@ import pytest
 
 import justmem
 from justmem.language.en.sentence_types import is_small_talk_message
+from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, by_rules, extract_history, plan, scripted
 
 
@@ -132,3 +133,17 @@ async def test_a_question_that_was_asked_before_is_no_evidence(make: Make, cards
     found = await memory.recall("what am I allergic to")
 
     assert [card.session_id for card in found.cards] == ["told"]
+
+
+class Bounded(HashEmbedder):
+    relevance_bound = 10.0  # more than any question reaches
+
+
+@pytest.mark.parametrize(("embedder", "found"), [(HashEmbedder(512), True), (Bounded(512), False)])
+async def test_only_the_bound_of_an_embedder_makes_a_question_irrelevant(
+    make: Make, embedder: HashEmbedder, found: bool
+) -> None:
+    memory = await make(embedder=embedder)
+    await memory.remember("I am allergic to walnuts.", id="told")
+    evidence = await memory.recall("What is the capital of Mongolia?")
+    assert bool(evidence.cards) is found

@@ -130,7 +130,7 @@ def test_cards_far_below_the_best_are_not_chosen_after_the_first_four() -> None:
 
 def read_with(cards: list[Card], scores: list[float], places: list[int], gap: float) -> list[int]:
     least = sorted(scores)[-len(places)] - gap if places else 0.0
-    return rank.around(places, np.array(scores, np.float32), cards, least, 6)
+    return rank.with_neighbours(places, np.array(scores, np.float32), cards, least, 6)
 
 
 def test_cards_near_a_place_are_read_with_the_nearest_place() -> None:

@@ -31,8 +31,8 @@ def similarity(queries: Vectors, vectors: Vectors) -> Scores:
     the tone of a chat, then does not count."""
     both = np.concatenate([queries, vectors]) - vectors.mean(axis=0)
     both /= np.maximum(np.linalg.norm(both, axis=1, keepdims=True), 1e-6)
-    near: Scores = both[: len(queries)] @ both[len(queries) :].T
-    return near
+    cosines: Scores = both[: len(queries)] @ both[len(queries) :].T
+    return cosines
 
 
 def averaged(near: Scores) -> Scores:
@@ -126,21 +126,21 @@ def places(
     return chosen
 
 
-def around(
-    chosen: Sequence[int], scores: Scores, cards: Sequence[Card], least: float, turns: int
+def with_neighbours(
+    chosen: Sequence[int], scores: Scores, cards: Sequence[Card], least_score: float, turns: int
 ) -> list[int]:
-    """Each chosen card, followed by other cards that score at least `least` and are at most so many
-    turns away, best first. They are at most 1.5 times as many as the chosen cards."""
-    near: dict[int, list[int]] = {place: [place] for place in chosen}
+    """Each chosen card, followed by other cards that score at least `least_score` and are at most
+    `turns` turns away, best first. They are at most 1.5 times as many as the chosen cards."""
+    neighbours: dict[int, list[int]] = {place: [place] for place in chosen}
     left = int(_MOST_AROUND * len(chosen))
     for index in np.argsort(-scores, kind="stable").tolist():
-        if scores[index] < least or not left:
+        if scores[index] < least_score or not left:
             break
         place = min(chosen, key=lambda one: _turns_apart(cards[one], cards[index]))
-        if index not in near and _turns_apart(cards[place], cards[index]) <= turns:
-            near[place].append(index)
+        if index not in neighbours and _turns_apart(cards[place], cards[index]) <= turns:
+            neighbours[place].append(index)
             left -= 1
-    return [index for each in near.values() for index in each]
+    return [index for each in neighbours.values() for index in each]
 
 
 def _turns_apart(one: Card, other: Card) -> float:

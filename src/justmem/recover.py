@@ -47,14 +47,14 @@ async def recover(
             hits = await _turns(store, views, found, where)
         best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
         stored = (await texts_of(store, best)).values()
-        spoken = [session for session in stored if _turns_of(session)]
-        read = [_without_hidden(session, where) for session in spoken]
+        with_words = [session for session in stored if _turns_of(session)]
+        readable = [_without_hidden(session, where) for session in with_words]
         room = _WHOLE if parts.profile.is_paper else parts.budget.source_tokens
-        sources = _within(room, read, hits)
-    shown, all = sum(len(s.turns) for s in sources), sum(len(_turns_of(s)) for s in read)
-    if shown < all:
-        tally.notes.append(f"sources cut to fit: {shown} of {all} turns")
-    kept = len(spoken) == len(best)
+        sources = _within(room, readable, hits)
+    shown, total = sum(len(s.turns) for s in sources), sum(len(_turns_of(s)) for s in readable)
+    if shown < total:
+        tally.notes.append(f"sources cut to fit: {shown} of {total} turns")
+    kept = len(with_words) == len(best)
     if not kept:
         tally.notes.append("the words are not kept: only cards were read")
     return found.model_copy(update={"sources": tuple(sources), "sources_kept": kept})
@@ -68,18 +68,18 @@ async def _turns(
     limits = SearchLimits(
         passages=_PASSAGES, since=where.since, until=where.until, sessions=where.sessions
     )
-    near = await store.find(views, limits)
+    search = await store.find(views, limits)
     fused: dict[int, float] = defaultdict(float)
-    for hits in near.said:
+    for hits in search.said:
         for ranking in (hits.dense, hits.lexical, hits.lexical):
             for rank, (key, _) in enumerate(ranking, 1):
                 fused[key] += 1.0 / (_FUSION + rank)
     turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
     for key, score in fused.items():
-        place = near.passages[key]
-        hit = turns[place.session_id][place.turn]
+        passage = search.passages[key]
+        hit = turns[passage.session_id][passage.turn]
         if score > hit.score:
-            hit.score, hit.start = score, place.start
+            hit.score, hit.start = score, passage.start
     for rank, candidate in enumerate(found.chosen, 1):
         for turn in candidate.card.turns:
             turns[candidate.card.session_id][turn].score += 1.0 / (_FUSION + rank)

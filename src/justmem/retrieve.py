@@ -33,16 +33,14 @@ _DENSE, _LEXICAL = 80, 40  # candidates of a view by meaning and by words
 _RERANKED = 14  # candidates that the reranker reads, which takes most of the time of a recall
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 2  # factor of _DENSE for a remark
-_NEAR = 6  # turns between a chosen card and a card that is read with it
-_NEAR_REMARK = 1  # the same for a remark
+_NEIGHBOUR_TURNS = 6  # turns between a chosen card and a card that is read with it
+_NEIGHBOUR_TURNS_REMARK = 1  # the same for a remark
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
 
 # A question is relevant if (best cosine of any card or turn) + 0.1 x (largest share of the
-# question's words in one card) reaches the bound. Cosines of another embedder have another scale:
-# with an embedder that is not listed, every question is relevant.
+# question's words in one card) reaches the embedder's `relevance_bound`.
 # `justmem-eval run --benchmark harm` measures it.
-_RELEVANT = {"bge-small-en-v1.5": 0.64}
 _WORDS = 0.1
 _PERSONAL = 0.02  # the bound is lower for a question about who asks or about a subject of the cards
 # The bound is lower for few candidates: the highest of many similarities is higher by chance.
@@ -122,15 +120,15 @@ class Retrieval:
         )
         if self._is_paper:
             return limits
-        spoken, during = _LEXICAL // 2, _days_told(asked.plan.period)
-        return replace(limits, spoken=spoken, quotes=0 if remark else spoken, during=during)
+        turns, during = _LEXICAL // 2, _days_told(asked.plan.period)
+        return replace(limits, spoken=turns, quotes=0 if remark else turns, during=during)
 
     # ------------------------------------------------------------ relevance
 
     @property
     def relevance_bound(self) -> float | None:
         """What a question must reach to be relevant. None: every question is."""
-        return None if self._is_paper else _RELEVANT.get(self._parts.embedder.name)
+        return None if self._is_paper else getattr(self._parts.embedder, "relevance_bound", None)
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = self.relevance_bound
@@ -143,8 +141,9 @@ class Retrieval:
         if wanted & people or self._parts.language.name_speaker(question, "X") != question:
             bound -= _PERSONAL
         if names and not asked.plan.needs_source:
-            all = {word for each in told for word in each}
-            known = any(word.startswith(name) for name in names for word in all)  # or longer forms
+            known_words = {word for each in told for word in each}
+            # A card may have a longer form of the name.
+            known = any(word.startswith(name) for name in names for word in known_words)
             bound += 0.0 if known else _STRANGER
         bound -= _FEW * max(0.0, log2(_MANY / len(told)))
         shared = max(overlap(wanted - people, each) for each in told)
@@ -184,7 +183,8 @@ class Retrieval:
     def _choose(
         self, scores: Scores, cards: Sequence[Card], plan: Plan, limit: int | None
     ) -> tuple[list[int], list[int]]:
-        """The places, and everything that is read. A limit is for everything."""
+        """The cards that take a place, and all cards that are read: also some around the places.
+        With a limit, and in the paper, only the places are read."""
         weights, count = self._weights, limit or self._parts.budget.cards
         best = np.argsort(-scores, kind="stable")[:count].tolist()
         if self._is_paper or not best:
@@ -192,17 +192,17 @@ class Retrieval:
         chosen = rank.places(scores, cards, count, weights.session, weights.far)
         if limit:
             return chosen, chosen
-        gap = weights.around_spread if plan.spans_sessions else weights.around
-        least = max(scores[best[-1]] - gap, scores[best[0]] - weights.far)
-        turns = _NEAR_REMARK if plan.operation == "reply" else _NEAR
-        return chosen, rank.around(chosen, scores, cards, least, turns)
+        below = weights.around_spread if plan.spans_sessions else weights.around
+        least_score = max(scores[best[-1]] - below, scores[best[0]] - weights.far)
+        turns = _NEIGHBOUR_TURNS_REMARK if plan.operation == "reply" else _NEIGHBOUR_TURNS
+        return chosen, rank.with_neighbours(chosen, scores, cards, least_score, turns)
 
     async def _scores(
         self, pool: Pool, remark: bool, tally: Tally
     ) -> tuple[Scores, dict[int, float]]:
-        """The score of each candidate, and the reranker's logits of those it read. In the paper
-        (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
-        few, and its probability is one more signal."""
+        """The score of each candidate, and the reranker's logits of those it read. By default it
+        reads the best few, and its probability is one more signal. In the paper (Eq. 3) it reads
+        all candidates and decides alone."""
         scores = rank.scored(pool.signals, self._weights)
         if not self._is_paper and not remark:
             scores += np.float32(self._weights.support) * rank.support(scores, pool.cards)
@@ -282,8 +282,8 @@ def _last_said(cards: Mapping[int, Card]) -> tuple[dict[int, Card], dict[str, tu
 
 
 def _quotes(found: Found, question: str, *, replies: bool) -> list[Card]:
-    """The turns found that no card rests on, as cards, best first: the user's, or also replies.
-    Turns that asked the same are left out: they hold no answer."""
+    """The turns found that no card rests on, as cards, best first: the turns of users and, with
+    `replies`, those of assistants. Turns that asked the same are left out: they hold no answer."""
     asked = set(content_stems(question))
     return [
         turn_as_card(session, number)
@@ -307,24 +307,25 @@ def _pool(
     if not cards:
         return Pool(views, (), {}, np.zeros(0, np.float32))
     queries = np.stack([view.vector for view in views])
-    # The vector of a quote is that of its turn.
-    own = [found.turns[said.session_id, said.turns[0]][:1] for said in quotes]
-    known = [found.vectors[[key in kept for key in found.cards]]] if kept else []
-    vectors = np.concatenate([*known, *own])
-    near, raw = rank.similarity(queries, vectors), queries @ vectors.T
-    spoken = _turn_similarity(queries, cards, found) if found.turns else raw
-    cosines = np.maximum(raw, spoken).max(axis=0)
+    is_kept = [key in kept for key in found.cards]
+    of_cards = [found.vectors[is_kept]] if kept else []
+    # The vector of a quote is that of the first passage of its turn.
+    of_quotes = [found.turns[said.session_id, said.turns[0]][:1] for said in quotes]
+    vectors = np.concatenate([*of_cards, *of_quotes])
+    centred, raw = rank.similarity(queries, vectors), queries @ vectors.T
+    of_turns = _turn_similarity(queries, cards, found) if found.turns else raw
+    cosines = np.maximum(raw, of_turns).max(axis=0)
     if asked.plan.operation == "reply":  # it shares no words with the memory behind it
-        guesses = near[1:] if len(near) > 1 else near
+        guesses = centred[1:] if len(centred) > 1 else centred
         return Pool(views, cards, {"dense": rank.averaged(guesses)}, cosines, repeats)
     signals = {
-        "dense": rank.averaged(near),
+        "dense": rank.averaged(centred),
         "lexical": rank.averaged(_lexical(found, kept, cards)),
         "subject": rank.names_subject(cards, [view.text for view in views]),
         "date": rank.in_period(cards, asked.plan.period),
     }
     if found.turns:
-        signals["turn"] = rank.averaged(spoken)
+        signals["turn"] = rank.averaged(of_turns)
     return Pool(views, cards, signals, cosines, repeats)
 
 
@@ -343,10 +344,12 @@ def _lexical(found: Found, kept: Mapping[int, Card], cards: Sequence[Card]) -> S
 
 def _turn_similarity(queries: Vectors, cards: Sequence[Card], found: Found) -> Scores:
     """For each view, its similarity to the nearest passage of the card's turns."""
-    near = {place: (queries @ vectors.T).max(axis=1) for place, vectors in found.turns.items()}
+    nearest = {place: (queries @ vectors.T).max(axis=1) for place, vectors in found.turns.items()}
     none = np.zeros(len(queries), np.float32)
     columns = [
-        np.max([near.get((card.session_id, turn), none) for turn in card.turns] or [none], axis=0)
+        np.max(
+            [nearest.get((card.session_id, turn), none) for turn in card.turns] or [none], axis=0
+        )
         for card in cards
     ]
     return np.stack(columns, axis=1)

@@ -75,7 +75,9 @@ class Weights(Value):
     rerank: float = 0.4  # the reranker's probability, for the cards it reads
     session: float = 0.4  # discount for each place that its session already has
     far: float = 3.5  # how far below the best a card may score that is read
-    around: float = 0.3  # how far below the tenth best a card near a place may score
+    # A card near a chosen one is read too if it scores at most so far below the last of the best
+    # `Budget.cards` cards.
+    around: float = 0.3
     around_spread: float = 1.0  # the same, where the evidence spans sessions
 
 
