@@ -151,7 +151,7 @@ class Receipt(Value):
         return self.tokens_in + self.tokens_out
 
 
-# What is done with the evidence. "reply" is for a remark, which is not a question.
+# What is done with the evidence. "reply" is for a remark (`Plan.is_remark`).
 Operation = Literal[
     "lookup", "aggregate", "temporal", "order", "compare", "quote", "advice", "reply"
 ]
@@ -159,6 +159,12 @@ OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class Access(StrEnum):
+    """How much is read for a question: some cards, cards of several sessions, or original turns.
+
+    A new one also belongs in `Plan.access` (and, if it needs another demand, in plan.py,
+    prompts/plan.md and the rules of language/en/questions.py), in retrieve.py (`_views`),
+    memory.py (`_evidence`), language/en/answers.py and server/inspector/ask.js."""
+
     LOOKUP = "LOOKUP"
     COMPOSE = "COMPOSE"
     REPLAY = "REPLAY"
@@ -173,6 +179,11 @@ class Plan(Value):
     spans_sessions: bool = False
     needs_source: bool = False
     rewrites: tuple[str, ...] = ()
+
+    @property
+    def is_remark(self) -> bool:
+        """Whether it is for a remark: a message that is not a question and gets a reply."""
+        return self.operation == "reply"
 
     @property
     def access(self) -> Access:

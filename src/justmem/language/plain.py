@@ -25,7 +25,7 @@ from justmem.language.words import content_stems, overlap, sentences, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 from justmem.runtime import deadlines
 
-USER = ("", "user", "human")  # roles that name nobody
+_NAMELESS = ("", "user", "human")  # speakers that name nobody
 
 MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
 _LONGEST = 40  # words: sentences share a card up to this length
@@ -121,7 +121,7 @@ def _fits(candidate: Candidate, wanted: set[str]) -> bool:
 
 
 def subject_name(speaker: str) -> str:
-    return "User" if speaker.strip().lower() in USER else speaker
+    return "User" if speaker.strip().lower() in _NAMELESS else speaker
 
 
 def group_sentences(text: str) -> Iterator[str]:

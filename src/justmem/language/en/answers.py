@@ -60,7 +60,7 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     asked = parse_question(evidence)
     found = rank_statements(evidence, asked, sessions)
     own, others = split_by_person(found, asked)
-    remark = evidence.plan.operation == "reply"
+    remark = evidence.plan.is_remark
     if remark:
         own, others = found, []
     fitting = scores.worth_quoting(own)

@@ -63,7 +63,7 @@ def parse_question(evidence: Evidence) -> Question:
     speakers = {stem(w) for one in evidence.chosen for w in words(one.card.subject)}
     named = stems_of_names(question) | (speakers & set(map(stem, words(question))))
     asking = set(map(stem, english().question_words))
-    remark = evidence.plan.operation == "reply"
+    remark = evidence.plan.is_remark
     past = bool(_PAST.search(question))
     now = not past and bool(_NOW.search(question)) and not _EVENT.search(question)
     return Question(
