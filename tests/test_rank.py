@@ -99,7 +99,7 @@ A, B = "a", "b"
 def chosen(
     cards: list[Card], scores: list[float], count: int, discount: float, far: float = 9.0
 ) -> list[int]:
-    return rank.places(np.array(scores, np.float32), cards, count, discount, far)
+    return rank.choose(np.array(scores, np.float32), cards, count, discount, far)
 
 
 @pytest.mark.parametrize(

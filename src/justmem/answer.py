@@ -37,13 +37,13 @@ from justmem.ports import (
 )
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.evidence import drop_least_important, evidence_text, reading_order
-from justmem.prompts.parse import Lines, ModelReply, Text, otherwise, parse
+from justmem.prompts.parse import Lines, ModelReply, PlainText, otherwise, parse
 from justmem.runtime import deadlines
 from justmem.subjects.user_name import Names
 
 
 class AnswerReply(ModelReply):
-    answer: Text
+    answer: PlainText
     used: Annotated[Lines, otherwise(())] = ()
     sufficient: Annotated[bool, otherwise(True)] = True
 
@@ -63,9 +63,15 @@ _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 
 
 async def make_answer(
-    store: Store, parts: Parts, evidence: Evidence, names: Names, tally: Tally, limit: int | None
+    store: Store,
+    parts: Parts,
+    evidence: Evidence,
+    names: Names,
+    tally: Tally,
+    token_limit: int | None,
 ) -> Answer:
-    """The answer from this evidence, by the model or by rules."""
+    """The answer from this evidence, by the model or by rules. All calls of the question may spend
+    `token_limit`."""
     sessions = await _sessions(store, evidence, names)
     with tally.stage("answer"):
         if not evidence.cards and not evidence.sources:
@@ -74,7 +80,7 @@ async def make_answer(
         elif parts.answerer is None:
             reply = await asyncio.to_thread(parts.language.answer, evidence, sessions)
         else:
-            reply = await parts.answerer.answer(evidence, sessions, limit=tally.left(limit))
+            reply = await parts.answerer.answer(evidence, sessions, limit=tally.left(token_limit))
         tally.calls += reply.calls
     tally.notes += reply.notes
     text = reply.text

@@ -29,7 +29,7 @@ from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_sessio
 from justmem.parts import Parts
 from justmem.plan import BY_RULES, CheckedPlan, GivenPlan, check_plan, make_plan
 from justmem.ports import NO_FILTER, Closes, Extractor, Filter, Snapshot, Store, texts_of
-from justmem.recover import MOST_PENDING, add_pending_turns, recover
+from justmem.recover import MOST_WAITING, add_waiting_turns, recover
 from justmem.retrieve import Retrieval
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import (
@@ -238,7 +238,7 @@ class AsyncMemory(StoredMemory):
         async with self.ledger.allow(self.parts.budget.ask_tokens, tally) as allowed:
             asked = await self._question(question, self._time(at), speaker, tally)
             names = await read_names(self._store, self.parts.language, asked.at.date())
-            return await self._find(asked, given, where, names, tally, allowed)
+            return await self._evidence(asked, given, where, names, tally, allowed)
 
     @traced("search_memory")
     async def ask(
@@ -253,7 +253,7 @@ class AsyncMemory(StoredMemory):
             for_plan = None if allowed is None else allowed - _ANSWER_TOKENS
             asked = await self._question(question, self._time(at), speaker, tally)
             names = await read_names(self._store, self.parts.language, asked.at.date())
-            evidence = await self._find(asked, given, NO_FILTER, names, tally, for_plan)
+            evidence = await self._evidence(asked, given, NO_FILTER, names, tally, for_plan)
             return await make_answer(self._store, self.parts, evidence, names, tally, allowed)
 
     async def answer(self, evidence: Evidence) -> Answer:
@@ -302,20 +302,20 @@ class AsyncMemory(StoredMemory):
             tally.notes.append(LONG_QUESTION)
         return Evidence(question=redacted, at=at, speaker=name and await self._redaction.name(name))
 
-    async def _find(
+    async def _evidence(
         self,
         asked: Evidence,
         given: CheckedPlan,
         where: Filter,
         names: Names,
         tally: Tally,
-        limit: int | None,
+        token_limit: int | None,
     ) -> Evidence:
-        """Plans, discovers, selects and recovers. Then adds turns of sessions without cards.
-        `limit`: tokens that the plan may spend."""
+        """Plans, discovers, selects and recovers. Then adds turns of waiting sessions. The plan may
+        spend `token_limit`."""
         where = where.at(asked.at, self.parts.retention.first_day(asked.at))
         # Read before the cards: a session that gets its cards meanwhile is found either way.
-        memory = await self._store.look(waiting=MOST_PENDING)
+        memory = await self._store.look(waiting=MOST_WAITING)
         tally.history_tokens = memory.tokens
         by_planner = given is None and self.parts.planner is not None
         ended = self._needs_no_search(asked, memory, tally)
@@ -323,7 +323,7 @@ class AsyncMemory(StoredMemory):
             ended = await self._needs_no_planner(asked, memory, where, names, tally)
         if ended is not None:
             return ended.model_copy(update={"receipt": tally.receipt()})
-        asked = await make_plan(asked, given, self.parts, memory.main_subject, tally, limit)
+        asked = await make_plan(asked, given, self.parts, memory.main_subject, tally, token_limit)
         search = names.for_search(asked)
         pool = await self._retrieval.discover(search, where, tally)
         described = await self._described(search, where, names)
@@ -333,7 +333,7 @@ class AsyncMemory(StoredMemory):
             if found.access is Access.REPLAY:
                 found = await recover(self._store, self.parts, found, pool.views, where, tally)
         if memory.waiting:
-            found = await add_pending_turns(found, memory.waiting, where, tally)
+            found = await add_waiting_turns(found, memory.waiting, where, tally)
         if not found.cards:
             tally.notes.append(UNRELATED)
         found = await self._finish(found, asked.plan, memory, where, names)

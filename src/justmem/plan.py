@@ -154,17 +154,17 @@ async def make_plan(
     parts: Parts,
     main_subject: str | None,
     tally: Tally,
-    limit: int | None,
+    token_limit: int | None,
 ) -> Evidence:
-    """Adds the plan: the caller's if one was given, else the planner's, else by rules. `limit`:
-    tokens that the planner may spend. Also adds the speaker, if the question is in the first
+    """Adds the plan: the caller's if one was given, else the planner's, else by rules. The planner
+    may spend `token_limit`. Also adds the speaker, if the question is in the first
     person and nobody is named: then the main subject of the memory is asking."""
     language = parts.language
     with tally.stage("plan"):
         plan = None
         if given is None and parts.planner is not None:
             try:
-                planned = await parts.planner.plan(asked.question, asked.at, limit=limit)
+                planned = await parts.planner.plan(asked.question, asked.at, limit=token_limit)
                 plan, calls, notes = planned.plan, planned.calls, planned.notes
             except BudgetExceeded as error:  # rules cost nothing
                 calls, notes = error.calls, [f"planned by rules: {error}"]
@@ -176,7 +176,7 @@ async def make_plan(
         if speaker is None:
             text = both_ends(asked.question)
             personal = language.name_speaker(text, "X") != text
-            if personal or plan.operation == "reply":
+            if personal or plan.is_remark:
                 speaker = main_subject
     return asked.model_copy(update={"plan": plan, "speaker": speaker})
 

@@ -103,7 +103,7 @@ def probability(logits: Scores) -> Scores:
 # ---------------------------------------------------------------- places
 
 
-def places(
+def choose(
     scores: Scores, cards: Sequence[Card], count: int, discount: float, far: float
 ) -> list[int]:
     """Chooses up to `count` cards, best first. Each card already chosen from a session lowers the

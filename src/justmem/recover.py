@@ -22,8 +22,8 @@ _WHOLE = 10**9  # tokens: no session is larger
 _SESSIONS = 2  # sessions whose turns may share the source budget
 _LEAST_PART = 60  # tokens: a smaller part of a turn is not worth reading
 _TURN_TOKENS = 8  # of a turn's number and speaker
-MOST_PENDING = 100  # sessions without cards that are searched, the latest ones
-_PENDING_TURNS = 3  # of their turns that join the evidence
+MOST_WAITING = 100  # waiting sessions that are searched, the latest ones
+_WAITING_TURNS = 3  # of their turns that join the evidence
 _SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
 
 
@@ -168,7 +168,7 @@ def _without_hidden(session: Session, where: Filter) -> Session:
 # ---------------------------------------------------------------- sessions without cards
 
 
-async def add_pending_turns(
+async def add_waiting_turns(
     found: Evidence, waiting: Sequence[Session], where: Filter, tally: Tally
 ) -> Evidence:
     """The evidence with the turns of waiting sessions that share most words with the question, as
@@ -176,7 +176,7 @@ async def add_pending_turns(
     shown = [each for one in waiting if _turns_of(each := _without_hidden(one, where))]
     if not shown:
         return found
-    tally.notes.append(_pending_note(len(shown)))
+    tally.notes.append(_waiting_note(len(shown)))
     # In a thread: other work of this event loop does not wait for it.
     rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
     score = max((one.score for one in found.chosen), default=0.0)
@@ -185,7 +185,7 @@ async def add_pending_turns(
         Candidate(card=turn_as_card(session, number), scores={"lexical": share}, score=score)
         for share, session, number in rows
         if f"{session.id}#{number}" not in known
-    ][:_PENDING_TURNS]
+    ][:_WAITING_TURNS]
     chosen, cards = found.chosen, found.cards
     if where.limit:  # they take the lowest places, and never that of the best card
         more = more[: where.limit - 1 if chosen else where.limit]
@@ -195,10 +195,10 @@ async def add_pending_turns(
     )
 
 
-def _pending_note(count: int) -> str:
+def _waiting_note(count: int) -> str:
     if count == 1:
         return "1 session waits for its cards: its turns were searched by their words"
-    some = f"{count}" if count < MOST_PENDING else f"{MOST_PENDING} or more"
+    some = f"{count}" if count < MOST_WAITING else f"{MOST_WAITING} or more"
     return f"{some} sessions wait for their cards: their turns were searched by their words"
 
 

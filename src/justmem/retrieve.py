@@ -102,7 +102,7 @@ class Retrieval:
         texts = [_with_entities(asked), *(plan.rewrites if broad else ())]
         if not self._is_paper:
             texts = [self._with_speaker(text, asked.speaker) for text in texts]
-        vectors = await tally.embed(self._parts.embedder, texts, query=plan.operation != "reply")
+        vectors = await tally.embed(self._parts.embedder, texts, query=not plan.is_remark)
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     def _with_speaker(self, text: str, speaker: str | None) -> str:
@@ -110,7 +110,7 @@ class Retrieval:
 
     def _limits(self, asked: Evidence, where: Filter) -> SearchLimits:
         """A remark searches wider, because it shares few words with the memory behind it."""
-        remark = asked.plan.operation == "reply"
+        remark = asked.plan.is_remark
         limits = SearchLimits(
             dense=_REMARK * _DENSE if remark else _DENSE,
             lexical=_LEXICAL,
@@ -132,7 +132,7 @@ class Retrieval:
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = self.relevance_bound
-        if not pool.cards or bound is None or asked.plan.operation == "reply":
+        if not pool.cards or bound is None or asked.plan.is_remark:
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
@@ -157,8 +157,8 @@ class Retrieval:
         """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
         in `also` are for the answer too."""
         with tally.stage("select"):
-            scores, reranked = await self._scores(pool, asked.plan.operation == "reply", tally)
-            chosen, read = self._choose(scores, pool.cards, asked.plan, where.limit)
+            scores, reranked = await self._scores(pool, asked.plan.is_remark, tally)
+            chosen, read = self._selected(scores, pool.cards, asked.plan, where.limit)
         order = np.argsort(-scores, kind="stable").tolist()
         signals = {**pool.signals, "cosine": pool.cosines}
         ranked = [
@@ -180,21 +180,21 @@ class Retrieval:
             }
         )
 
-    def _choose(
-        self, scores: Scores, cards: Sequence[Card], plan: Plan, limit: int | None
+    def _selected(
+        self, scores: Scores, cards: Sequence[Card], plan: Plan, card_limit: int | None
     ) -> tuple[list[int], list[int]]:
         """The cards that take a place, and all cards that are read: also some around the places.
         With a limit, and in the paper, only the places are read."""
-        weights, count = self._weights, limit or self._parts.budget.cards
+        weights, count = self._weights, card_limit or self._parts.budget.cards
         best = np.argsort(-scores, kind="stable")[:count].tolist()
         if self._is_paper or not best:
             return best, best
-        chosen = rank.places(scores, cards, count, weights.session, weights.far)
-        if limit:
+        chosen = rank.choose(scores, cards, count, weights.session, weights.far)
+        if card_limit:
             return chosen, chosen
         below = weights.around_spread if plan.spans_sessions else weights.around
         least_score = max(scores[best[-1]] - below, scores[best[0]] - weights.far)
-        turns = _NEIGHBOUR_TURNS_REMARK if plan.operation == "reply" else _NEIGHBOUR_TURNS
+        turns = _NEIGHBOUR_TURNS_REMARK if plan.is_remark else _NEIGHBOUR_TURNS
         return chosen, rank.with_neighbours(chosen, scores, cards, least_score, turns)
 
     async def _scores(
@@ -315,7 +315,7 @@ def _pool(
     centred, raw = rank.similarity(queries, vectors), queries @ vectors.T
     of_turns = _turn_similarity(queries, cards, found) if found.turns else raw
     cosines = np.maximum(raw, of_turns).max(axis=0)
-    if asked.plan.operation == "reply":  # it shares no words with the memory behind it
+    if asked.plan.is_remark:  # it shares no words with the memory behind it
         guesses = centred[1:] if len(centred) > 1 else centred
         return Pool(views, cards, {"dense": rank.averaged(guesses)}, cosines, repeats)
     signals = {
@@ -332,11 +332,11 @@ def _pool(
 def _lexical(found: Found, kept: Mapping[int, Card], cards: Sequence[Card]) -> Scores:
     """For each view, the score of the card's own words plus the best of its turns'."""
     signal = np.zeros((len(found.hits), len(cards)), np.float32)
-    for row, hits, places in zip(signal, found.hits, found.places, strict=True):
+    for row, hits, turns in zip(signal, found.hits, found.by_words, strict=True):
         own = dict(hits.lexical)
         row[: len(kept)] = [own.get(key, 0.0) for key in kept]
         row += [
-            max((places.get((card.session_id, turn), 0.0) for turn in card.turns), default=0.0)
+            max((turns.get((card.session_id, turn), 0.0) for turn in card.turns), default=0.0)
             for card in cards
         ]
     return signal

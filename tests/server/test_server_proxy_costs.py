@@ -12,7 +12,7 @@ import pytest
 
 from justmem.runtime import tokens
 from justmem.server.proxy.costs import REPLY, Estimate, spent
-from justmem.server.proxy.formats import Reply
+from justmem.server.proxy.formats import ChatReply
 from justmem.server.proxy.upstreams import SecretMask, upstream_secrets
 from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from replies import chat_stream
@@ -163,7 +163,7 @@ def test_an_estimate_counts_words_media_and_every_reply() -> None:
 def test_a_call_of_a_tool_is_counted_where_no_usage_is_given() -> None:
     estimate = Estimate.of({"messages": [{"role": "user", "content": "hello"}]})
     arguments = "the quick brown fox " * 20
-    assert spent(estimate, Reply(written=[arguments])).tokens_out == tokens.count(arguments)
+    assert spent(estimate, ChatReply(written=[arguments])).tokens_out == tokens.count(arguments)
 
 
 # ---------------------------------------------------------------- secrets

@@ -23,13 +23,13 @@ from justmem.runtime.addresses import shown_url
 if TYPE_CHECKING:
     from justmem.ports import Prompt
 
-State = Literal["ok", "note", "wrong"]
+CheckState = Literal["ok", "note", "wrong"]
 _MARKS = {"ok": "✓", "note": "·", "wrong": "✗"}
 _SHOWN = 20  # files that others can read
 
 
 class Check(NamedTuple):
-    state: State
+    state: CheckState
     what: str
     fix: str = ""
 

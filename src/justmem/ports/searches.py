@@ -94,7 +94,7 @@ class Found:
     cards: Mapping[int, Card]  # by key, in rising order
     vectors: Vectors  # of these cards, in that order
     hits: Sequence[Hits]  # for each view, the cards it found itself
-    places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
+    by_words: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
     turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of the bare ones
     bare: Sequence[tuple[Session, int]]  # turns by words that no card rests on, best first
     said: Sequence[Hits] = ()  # for each view, the passages it found

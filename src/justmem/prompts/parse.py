@@ -94,6 +94,6 @@ def _line(value: Any) -> Any:
     return " ".join(plain.split()) if isinstance(plain, str) else plain
 
 
-Text = Annotated[str, BeforeValidator(_plain)]
+PlainText = Annotated[str, BeforeValidator(_plain)]
 Line = Annotated[str, BeforeValidator(_line)]
 Lines = tuple[Annotated[Line, otherwise("")], ...]  # what is no text becomes an empty one

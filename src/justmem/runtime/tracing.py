@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeVar
 
 from justmem.domain import Answer, Call, Evidence, Forgotten, Receipt, Remembered
 
-Operation = Literal["search_memory", "upsert_memory", "delete_memory"]
+TracedOperation = Literal["search_memory", "upsert_memory", "delete_memory"]
 Method = TypeVar("Method", bound=Callable[..., Any])
 _FOUND = find_spec("opentelemetry") is not None and find_spec("opentelemetry.trace") is not None
 
 
-def traced(operation: Operation) -> Callable[[Method], Method]:
+def traced(operation: TracedOperation) -> Callable[[Method], Method]:
     """A decorator for the asynchronous methods of a memory: one span for each call."""
 
     def decorate(method: Method) -> Method:

@@ -33,7 +33,7 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
     ]
     scores = _scores(first, [one for _, one in all], cards, profile)
     weights = profile.weights
-    chosen = rank.places(scores, cards, budget.cards, weights.session, weights.far)
+    chosen = rank.choose(scores, cards, budget.cards, weights.session, weights.far)
     pinned = [i for i, (space, one) in enumerate(all) if one.card.id in found[space].pinned]
     return SpacesEvidence(
         question=first.question,

@@ -123,7 +123,7 @@ def replace_vectors(
     embedder: str,
     dim: int,
     made: Mapping[tuple[Index, int], bytes],
-    state: reads.State,
+    state: reads.IndexState,
 ) -> None:
     """`made`: packed vectors by index and key. `state`: that of the space when it was read. The
     rows get new keys, so that every cache reads them again."""

@@ -77,7 +77,7 @@ def forgotten(db: Connection) -> list[str]:
 # ---------------------------------------------------------------- the whole space
 
 
-class State(NamedTuple):
+class IndexState(NamedTuple):
     """Changes with everything that a search or an overview reads."""
 
     next_key: int
@@ -85,8 +85,8 @@ class State(NamedTuple):
     dim: int
 
 
-def state(db: Connection) -> State:
-    return State(*db.head("next_key, removals, dim"))
+def state(db: Connection) -> IndexState:
+    return IndexState(*db.head("next_key, removals, dim"))
 
 
 def embedder(db: Connection) -> tuple[str, int]:

@@ -66,7 +66,7 @@ class Finder:
         self.clear()
 
     def clear(self) -> None:
-        self._state = reads.State(0, 0, 0)
+        self._state = reads.IndexState(0, 0, 0)
         self._arrays: dict[Index, Arrays] = {}
         self._overview: reads.Overview | None = None
         for cache in (self._cards, self._passages, self._texts):
@@ -80,7 +80,7 @@ class Finder:
                 self._overview = reads.overview(db)
             return self._overview
 
-    def _refresh(self, db: Connection) -> reads.State:
+    def _refresh(self, db: Connection) -> reads.IndexState:
         state = reads.state(db)
         if state != self._state:
             self._overview = None
@@ -91,7 +91,9 @@ class Finder:
             self._state = state
         return state
 
-    def _loaded(self, db: Connection, state: reads.State, index: Index, *, dense: bool) -> Arrays:
+    def _loaded(
+        self, db: Connection, state: reads.IndexState, index: Index, *, dense: bool
+    ) -> Arrays:
         # Removed first: if reading fails, the next search loads them again.
         arrays = self._arrays.pop(index, None)
         if arrays is None or (dense and not arrays.dense):
@@ -140,7 +142,7 @@ class Finder:
             cards=told,
             vectors=found.vectors[[key in told for key in found.rows]],
             hits=found.hits,
-            places=places,
+            by_words=places,
             turns=_turn_vectors(near, self._passages.read(db, said.with_any(near))),
             bare=[(texts[id], turn) for id, turn in bare if id in texts],
             said=quoted.hits,

@@ -33,7 +33,7 @@ from justmem.prompts.evidence import prompt_block
 from justmem.server.access import SpaceAccess
 from justmem.server.problems import public
 from justmem.server.proxy.costs import Estimate, spent
-from justmem.server.proxy.formats import Exchange, Format, Reply, exchange_of
+from justmem.server.proxy.formats import ChatReply, Exchange, Format, exchange_of
 from justmem.server.requests import ClosingStream
 
 log = logging.getLogger("justmem.server")
@@ -94,7 +94,7 @@ class Chat:
                 await self._end(answer, reply, estimate)
             else:
                 content = await self.upstream.read(answer)
-                reply = Reply(complete=True)
+                reply = ChatReply(complete=True)
                 reply.read(content)
                 await self._end(answer, reply, estimate)
                 self._answer(Response(content, answer.status_code, self._headers(answer)))
@@ -169,11 +169,11 @@ class Chat:
             self.tally.abandoned = type(error.__cause__).__name__ not in NOT_SENT
             raise
 
-    async def _stream(self, answer: httpx.Response) -> Reply:
+    async def _stream(self, answer: httpx.Response) -> ChatReply:
         """Passes an answer on line by line, for as long as the client reads it."""
         into, lines = create_memory_object_stream[bytes]()
         self._answer(ClosingStream(lines, answer.status_code, self._headers(answer)))
-        reply = Reply()
+        reply = ChatReply()
         try:
             async with into, asyncio.timeout(self.server.serving.stream_seconds):
                 async for piece in self.upstream.lines(answer):
@@ -197,7 +197,7 @@ class Chat:
 
     # ------------------------------------------------------------ after
 
-    async def _end(self, answer: httpx.Response, reply: Reply, estimate: Estimate) -> None:
+    async def _end(self, answer: httpx.Response, reply: ChatReply, estimate: Estimate) -> None:
         """Enters the cost and remembers the exchange. An answer that broke off may be billed, so
         the whole reservation counts."""
         if reply.complete and answer.status_code not in (408, 504):

@@ -9,7 +9,7 @@ from typing import Any
 from justmem.budget import plausible
 from justmem.domain import Call
 from justmem.runtime import tokens
-from justmem.server.proxy.formats import Reply, strings_in
+from justmem.server.proxy.formats import ChatReply, strings_in
 
 REPLY = 4096  # tokens reserved for the reply if the request has no limit
 _MEDIUM = 2000  # tokens for one picture, recording or file
@@ -49,7 +49,7 @@ def _positive(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def spent(estimate: Estimate, reply: Reply) -> Call:
+def spent(estimate: Estimate, reply: ChatReply) -> Call:
     """The counts of the provider if they are plausible, else our own."""
     own_out = tokens.count("".join(reply.written))
     reported_in = plausible(reply.tokens_in, estimate.words, _MOST)

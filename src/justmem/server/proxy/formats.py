@@ -30,7 +30,7 @@ class Exchange:
 
 
 @dataclass
-class Reply:
+class ChatReply:
     """The text and the cost of a reply in any of the formats, from its events or as a whole."""
 
     texts: list[str] = field(default_factory=list)
