@@ -56,7 +56,12 @@ HEAVY = ("openai", "onnxruntime", "tokenizers", "bpe_openai", "httpx", "rich", "
 
 
 def sources() -> dict[str, str]:
-    return {str(path.relative_to(ROOT)): path.read_text() for path in ROOT.rglob("*.py")}
+    return texts(ROOT, ROOT)
+
+
+def texts(folder: Path, base: Path) -> dict[str, str]:
+    """The text of each Python file in the folder, by its path in `base`."""
+    return {str(path.relative_to(base)): path.read_text() for path in folder.rglob("*.py")}
 
 
 def top(file: str) -> str:
@@ -171,6 +176,35 @@ def test_no_two_modules_have_the_same_name() -> None:
 
 def test_imports_go_one_way() -> None:
     assert upward(sources()) == []
+
+
+def unnamed(files: Sources) -> list[str]:
+    """Modules and packages that the docstring of their package does not name."""
+    docstrings = {
+        file.removesuffix("__init__.py"): set(re.findall(r"\w+", ast.get_docstring(tree) or ""))
+        for file, source in files.items()
+        if file.endswith("/__init__.py") and (tree := ast.parse(source))
+    }
+    modules = {file.removesuffix("/__init__.py").removesuffix(".py") for file in files}
+    return sorted(
+        module
+        for module in modules
+        for package, name in [(f"{Path(module).parent}/", Path(module).name)]
+        if package in docstrings and not name.startswith("__") and name not in docstrings[package]
+    )
+
+
+def test_a_package_says_what_its_modules_contain() -> None:
+    assert unnamed(sources()) == []
+    evaluation = ROOT.parent / "justmem_eval"
+    assert unnamed(texts(evaluation, evaluation.parent)) == []
+    assert unnamed({**sources(), "models/voice.py": ""}) == ["models/voice"]
+
+
+def test_the_source_map_names_every_module() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    named = set(re.findall(r"\w+", readme.partition("## Source map")[2]))
+    assert {top(file) for file in sources()} - {"__init__"} <= named
 
 
 def test_every_module_has_one_layer() -> None:

@@ -5,6 +5,10 @@ environment switches nothing on by itself.
 
 The file is named with --config or JUSTMEM_CONFIG; otherwise it is the one in the user's
 configuration folder. A file in the current folder is not read: it may come from somebody else.
+
+settings         all settings with their types, defaults and descriptions
+providers        a name such as `openai:gpt-4.1-mini` -> a model
+opening          settings -> a Memory
 """
 
 from __future__ import annotations

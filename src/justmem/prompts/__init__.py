@@ -1,4 +1,9 @@
-"""The static text of every prompt, and the fence around what comes from a conversation."""
+"""The static text of every prompt, and the fence around what comes from a conversation.
+
+evidence         evidence as the text of a prompt
+parse            reads a model's reply, also if it is damaged
+*.md             the instructions; operations/ has those of each operation
+"""
 
 from __future__ import annotations
 

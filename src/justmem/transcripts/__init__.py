@@ -4,6 +4,10 @@ Formats: JSON (one session, a list of sessions, a list of messages), JSON Lines 
 message per line), the exports of ChatGPT and Claude (.zip, unpacked folder or conversations.json),
 exports of WhatsApp, mem0 and Zep, Markdown and plain text. The content of a file decides its
 format, not its name.
+
+chatgpt, claude, whatsapp    exports of these programs
+facts                        exports of mem0 and Zep
+markdown                     Markdown and plain text
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Moves spaces: export to a file, load from one, copy between stores.
 
 All three move whole sessions, a few at a time.
+
+lines            the lines of an export
 """
 
 from __future__ import annotations

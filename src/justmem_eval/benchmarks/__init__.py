@@ -1,4 +1,11 @@
-"""The benchmarks by name: official files -> questions for a system, gold for the metrics."""
+"""The benchmarks by name: official files -> questions for a system, gold for the metrics.
+
+locomo, locomo_plus, longmemeval, realtalk, beam, living    one benchmark each
+dialogues        the layout that LoCoMo and REALTALK share
+files            reads official files
+recorded         cards and plans that a strong model wrote once
+types            what a system may see, and what only metrics and judge may see
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The `justmem-eval` command."""
+"""The `justmem-eval` command.
+
+running          one run, all runs without a key, tables, comparisons
+measuring        other systems, your own chats, data and figures
+shared           options of several commands
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,12 @@
 """What every system under test does: build once, then retrieve. JustMem answers itself. For the
-others a plain reader answers (see plain.py)."""
+others a plain reader answers.
+
+justmem          JustMem
+ablations        the ablations of the paper
+plain            references: no memory, the whole history, the most similar turns
+peer             another system, in an environment of its own
+alignment        text of a peer -> the turns it most likely comes from
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Memory for agents over the Model Context Protocol: by standard input and output, and by HTTP."""
+"""Memory for agents over the Model Context Protocol: by standard input and output, and by HTTP.
+
+tools            the operations as tools
+results          what the tools return
+oauth            OAuth for remote clients
+oauth_secrets    the file with its clients, codes and tokens
+consent          the page on which the owner of a key allows a client
+"""
 
 from __future__ import annotations
 
