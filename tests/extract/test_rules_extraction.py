@@ -222,7 +222,11 @@ def test_the_date_of_a_statement(day: str, text: str, when: str) -> None:
     ("text", "status"),
     [
         ("I booked a table for Friday.", "planned"),
-        ("I will bake bread.", "planned"),
+        ("I have signed up for the half marathon in May.", "planned"),
+        ("I will be careful on the ladder.", "stable"),
+        ("Wow, they look so cool overcoming obstacles!", "stable"),
+        ("I can't wait to see the ladder.", "stable"),
+        ("I'll always remember our trip last year.", "completed"),
         ("I have a dog.", "stable"),
         ("I have a cold since Monday.", "completed"),
         ("My sister has a doctor's appointment on Friday.", "planned"),

@@ -52,7 +52,6 @@ _PHOTO = re.compile(
 )
 # "[file: plan.pdf]" and "[audio]" describe nothing.
 _NO_CAPTION = re.compile(r"(?:file|tool call)\b|(?:audio|video)$", re.IGNORECASE)
-_HAVE = re.compile(r"\b(?:have|has) (?:an?|the|my|our|his|her)\b", re.IGNORECASE)
 _SELF = re.compile(r"\b(?:I|my|me|mine|myself|we|our|ours|us|im|ive|id)\b", re.IGNORECASE)
 
 
@@ -251,12 +250,11 @@ def event_date(text: str, at: datetime) -> EventDate:
 
 
 def status_of(text: str, when: EventDate, at: datetime) -> Status:
+    """Planned only if its date lies ahead: "I will be careful" is no plan."""
     if when.start is not None and when.start > at.date():
         return "planned"
-    future = dates.points_ahead(_HAVE.sub(" ", text))  # "I have a dog" is no plan
-    if future is None:
-        return "stable"
-    return "planned" if future else "completed"
+    over = when.end is not None and when.end < at.date()
+    return "completed" if over or dates.points_ahead(text) is False else "stable"
 
 
 def kind_of(text: str, status: Status, when: EventDate) -> Kind:
