@@ -92,6 +92,11 @@ def test_dates_in_the_calendar(phrase: str, expected: str) -> None:
         ("The doctor had the flu, the new date is 15 June", "2023-06-15"),
         ("She got a job in Bremen, starts in October", "2023-10"),
         ("The concert on 11 June, got two tickets", "2023-06-11"),
+        ("I had a dentist appointment on Tuesday", "2023-05-23"),
+        ("We found a spot in the shade on Sunday", "2023-05-21"),
+        ("The run took place on March 12th", "2023-03-12"),
+        ("I have a new job since June", "2022-06"),
+        ("I am learning Greek since January", "2023-01"),
     ],
 )
 def test_the_tense_settles_the_direction(sentence: str, expected: str) -> None:
@@ -110,6 +115,7 @@ def test_the_tense_settles_the_direction(sentence: str, expected: str) -> None:
         "built it in two weeks",
         "every Friday",
         "on Fridays",
+        "It rained, as planned, Saturday the 13th",
         "I may go",
         "March on",
         "my 2018 Honda",

@@ -267,7 +267,7 @@ _PATTERNS: tuple[tuple[str, Resolver], ...] = (
      r"(?P<unit>day|week|month|year)s?\b(?! of\b)", _within),
     (r"\b(?:" + "|".join(sorted(_DAYS, key=len, reverse=True)) + r")\b", _named_day),
     (rf"{_NO_DAY}\b(?:{_SIDES} )?{_WEEKDAY}\b(?! (?:morning|afternoon|evening|night)s"
-     r"|,? (?:of )?(?:last|this|next) week| \w+ (?:weeks?|months?) ago)", _weekday),
+     r"|,? (?:of )?(?:last|this|next) week| \w+ (?:weeks?|months?) ago|,? the \d)", _weekday),
     (rf"\b(?<!for the ){_SIDES} (?P<unit>weekend|week|month|year)\b(?!['’-]?(?:long|s\b)| of\b)",
      _unit),
 )  # fmt: skip

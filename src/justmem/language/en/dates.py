@@ -38,6 +38,8 @@ def find(text: str, at: date, *, future: bool | None = None) -> list[DatePhrase]
     def direction(place: int) -> bool | None:
         if future is not None:
             return future
+        if _SINCE.search(text, max(0, place - 6), place + 6):
+            return False
         start = max((end for end in ends if end <= place), default=0)
         stop = min((end for end in ends if end > place), default=len(text))
         near = [(end, ahead) for end, ahead in signs if start < end <= stop]
@@ -60,14 +62,14 @@ def _day(at: date) -> date:
     return at.date() if isinstance(at, datetime) else at
 
 
+_SINCE = re.compile(r"\bsince ", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.,;!?](?= )|\n")
 # What shows whether a date lies ahead or behind. An arrangement lies ahead: "booked for Friday".
 _DIRECTION = re.compile(
     r"(?P<ahead>(?:\b(?:have |has |had )?|['’](?:ve|s|d) )(?:just |already |finally )?"
     r"(?:booked|reserved|registered|enrolled|scheduled|arranged|planned|promised|agreed|invited"
     r"|signed (?:\w+ )?up|set (?:the|a) date|moved (?:it|that|them) to|postponed|due)\b"
-    r"|\b(?:got|bought|have) (?:\w+ ){0,3}(?:tickets|tix)\b"
-    r"|\b(?:tickets?|place|spot|seats?|slot|appointment|interview) (?:for|to|in|on|at|with)\b"
+    r"|\b(?:got|bought|made|have) (?:\w+ ){0,3}(?:tickets|tix|appointment|interview|place in the)\b"
     r"|\b(?:is|are)(?= (?:(?:on|in|at|from|now) )*(?:the )?(?:\d|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec))"
     r"|\b(?:will|won['’]t|gonna|going to|plan(?:s|ning)?|next|tomorrow|upcoming|coming up"
