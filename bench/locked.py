@@ -34,9 +34,9 @@ from pydantic import SecretStr
 
 from justmem import AsyncMemory, config, transfer
 from justmem.language.languages import LANGUAGES
+from justmem.memory_parts import Parts
 from justmem.models.onnx import OnnxEmbedder
 from justmem.models.weights import ensure
-from justmem.parts import Parts
 from justmem.ports import SearchLimits
 from justmem.store.engine import storage
 from justmem.store.files import Keyring

@@ -12,7 +12,7 @@ import perturbation
 import pytest
 
 from justmem import AsyncMemory
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
 from stories import Make, by_model, by_rules

@@ -14,7 +14,7 @@ from justmem.errors import (
     InvalidQuestion,
     StoreError,
 )
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted

@@ -28,11 +28,11 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget"},
     {"store", "models", "rank", "subjects", "testing"},
-    {"parts"},
-    {"extract", "embed", "edits"},  # the stages of remember
-    {"plan", "retrieve", "recover", "answer"},  # the stages of ask
+    {"memory_parts"},
+    {"extract", "vectors", "edits"},  # the stages of remember
+    {"plan", "retrieve", "original_turns", "answer"},  # the stages of ask
     {"build", "forget", "transfer", "transcripts"},
-    {"stored"},
+    {"stored_memory"},
     {"memory"},
     {"sync"},
     {"config"},
@@ -221,11 +221,11 @@ def test_only_config_and_the_surfaces_name_implementations() -> None:
 
 
 def test_the_core_reads_no_clock() -> None:
-    """Callers pass one. The command line and the integrations are callers, and parts.py names the
-    default."""
+    """Callers pass one. The command line and the integrations are callers, and memory_parts.py
+    names the default."""
     callers = {"cli", "integrations"}
     found = {place.split(":")[0] for place in clocks(sources())}
-    assert {file for file in found if top(file) not in callers} == {"parts.py"}
+    assert {file for file in found if top(file) not in callers} == {"memory_parts.py"}
 
 
 def test_only_language_has_patterns_of_english() -> None:
@@ -238,13 +238,13 @@ def test_only_language_has_patterns_of_english() -> None:
         (upward, "plan.py", "from justmem.answer import model"),
         (upward, "plan.py", "def late():\n    import justmem.retrieve"),
         (upward, "domain/cards.py", "from justmem import ports"),
-        (upward, "recover.py", "from justmem.memory import AsyncMemory"),
+        (upward, "original_turns.py", "from justmem.memory import AsyncMemory"),
         (adapter_imports, "store/rows.py", "from justmem.language import words"),
         (adapter_imports, "models/onnx.py", "from justmem.budget import Tally"),
         (concrete, "memory.py", "from justmem.store.sqlite import open_store"),
         (concrete, "retrieve.py", "from justmem.language import en"),
         (concrete, "forget.py", "def late():\n    import justmem.language.en.dates"),
-        (english_patterns, "recover.py", "import re\n\nPAST = re.compile(r'\\bused to\\b')"),
+        (english_patterns, "original_turns.py", "import re\n\nPAST = re.compile(r'\\bused to\\b')"),
         (clocks, "plan.py", "def plan(clock=datetime.now): ..."),
         (clocks, "plan.py", "import time\n\nmade = time.time()"),
         (clocks, "plan.py", "import datetime\n\nmade = datetime.datetime.now(None)"),

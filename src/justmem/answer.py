@@ -25,7 +25,7 @@ from justmem.domain import (
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, cite_source
 from justmem.language.words import content_stems, overlap
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import (
     NOT_IN_MEMORY,
     Completion,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from justmem import embed
+from justmem import vectors
 from justmem.budget import Ledger, Tally
 from justmem.domain import (
     Card,
@@ -34,7 +34,7 @@ from justmem.errors import (
 )
 from justmem.extract import cards_by_rules, with_replies
 from justmem.intake.redaction import Redaction
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import (
     CardFilter,
     Derived,
@@ -170,7 +170,7 @@ class Builder:
         try:
             extraction = await self._extract(stored, tally, extractor)
             with tally.stage("embed"):
-                derived = await embed.derive(stored, extraction, self._parts, tally)
+                derived = await vectors.derive(stored, extraction, self._parts, tally)
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe. Only the cards are missing, and `retry` makes them.
             return await self._failed(stored, str(error), tally)

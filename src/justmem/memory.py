@@ -8,7 +8,7 @@ remember(session)                      ask(question)
                                         answer    from that evidence only
 
 The steps of `ask` are called here, one after the other. build.py calls those of `remember`: it also
-handles limits and failures. stored.py has what reads, changes and forgets what is stored.
+handles limits and failures. stored_memory.py has what reads, changes and forgets what is stored.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from justmem.domain import Access, Answer, Card, Evidence, Plan, Remembered, Ses
 from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
 from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
+from justmem.original_turns import MOST_WAITING, add_waiting_turns, recover
 from justmem.plan import BY_RULES, CheckedPlan, GivenPlan, check_plan, make_plan
 from justmem.ports import NO_FILTER, Closes, Extractor, Filter, Snapshot, Store, texts_of
-from justmem.recover import MOST_WAITING, add_waiting_turns, recover
 from justmem.retrieve import Retrieval
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import (
@@ -44,7 +44,7 @@ from justmem.runtime.validation import (
     check_callable,
     describe,
 )
-from justmem.stored import StoredMemory
+from justmem.stored_memory import StoredMemory
 from justmem.subjects import about
 from justmem.subjects.user_name import Names, read_names
 

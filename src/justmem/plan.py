@@ -21,7 +21,7 @@ from justmem import budget
 from justmem.budget import Tally
 from justmem.domain import OPERATIONS, EventDate, Evidence, Operation, Plan, Value
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import Language, LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Lines, ModelReply, otherwise, parse

@@ -23,7 +23,7 @@ from justmem.domain import (
     turn_as_card,
 )
 from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import CardFilter, Filter, Found, SearchLimits, Store, Vectors, View
 from justmem.rank import Scores
 from justmem.runtime.validation import both_ends

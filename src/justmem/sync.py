@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from justmem.errors import StoreError
 from justmem.memory import AsyncMemory
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.runtime.process import Origin
 
 P = ParamSpec("P")

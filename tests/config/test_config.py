@@ -19,8 +19,8 @@ from justmem.config.settings import Settings
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused
 from justmem.extract import ModelExtractor
+from justmem.memory_parts import Parts
 from justmem.models.openai import OpenAIModel
-from justmem.parts import Parts
 from justmem.plan import ModelPlanner
 from justmem.ports import Extraction, Prompt
 from justmem.testing import HashEmbedder, ScriptedModel

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory, Retention
 from justmem.cli.app import app
 from justmem.domain import Forgotten
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.server.expiry_task import ExpiryTask
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted

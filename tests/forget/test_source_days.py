@@ -13,7 +13,7 @@ from justmem import AsyncMemory, Retention
 from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.errors import ModelUnavailable, NotInMemory
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import BIKE, HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from justmem import AsyncMemory
 from justmem.errors import StoreBusy, StoreError
 from justmem.language.languages import LANGUAGES
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.store import postgres
 from justmem.store.postgres import PostgresStorage, open_store
 from justmem.testing import HashEmbedder

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory
 from justmem.cli.app import app
 from justmem.domain import SessionState
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import Extraction
 from justmem.store.engine import storage
 from justmem.store.postgres import Job, PostgresStorage

@@ -15,7 +15,7 @@ from test_copying import filled
 from justmem import AsyncMemory, acting_as
 from justmem.errors import InputError, InvalidFile
 from justmem.language.languages import LANGUAGES
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import Store, StoredSession
 from justmem.store.engine import storage
 from justmem.testing import HashEmbedder

@@ -26,7 +26,7 @@ from justmem.server.access_keys import RIGHTS, Keys
 if TYPE_CHECKING:
     from justmem.integrations import hooks
     from justmem.integrations.safe import SafeMemory
-    from justmem.parts import Parts
+    from justmem.memory_parts import Parts
     from justmem.store.postgres import Job, PostgresStorage
 
 _AT_A_TIME = 4  # sessions of a worker

@@ -17,7 +17,7 @@ from justmem.runtime.process import need
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
-    from justmem.parts import Parts
+    from justmem.memory_parts import Parts
     from justmem.ports import Closes, Language, Store
     from justmem.store.engine import Storage
     from justmem.store.files import Keyring
@@ -100,7 +100,7 @@ def build_parts(
 ) -> Parts:
     """All parts that the settings describe. `clock` is by default this machine's local time."""
     from justmem.language.languages import LANGUAGES
-    from justmem.parts import Parts
+    from justmem.memory_parts import Parts
 
     profile = settings.profile
     made = Parts(

@@ -21,7 +21,7 @@ from justmem.domain import (
 from justmem.errors import InputError, NotInMemory, StoreBusy
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import CardFilter, Store, StoredSession
 from justmem.runtime import tokens
 from justmem.runtime.validation import as_choice, as_text, clean

@@ -6,7 +6,7 @@ application.py   the ASGI application: routes, lifespan, health, metrics
 space_routes.py, session_routes.py, card_routes.py
                  parse the request, call AsyncMemory, return the result
 requests.py      what the routes share: parameters, bodies, access to a space
-access.py        what one key does in one space: for HTTP, MCP and the proxy
+space_access.py  what one key does in one space: for HTTP, MCP and the proxy
 problems.py      errors as application/problem+json
 state.py         the parts of one running server; starting and stopping
 access_keys.py   keys, rights, the spaces they open, and limits

@@ -24,7 +24,6 @@ from justmem.domain import (
     SubjectProfile,
 )
 from justmem.plan import PlanParts
-from justmem.server.access import SpaceAccess
 from justmem.server.requests import (
     Body,
     Id,
@@ -40,6 +39,7 @@ from justmem.server.requests import (
     WriteAccess,
     with_example,
 )
+from justmem.server.space_access import SpaceAccess
 
 questions = APIRouter(prefix="/v1", tags=["questions"])
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["cards"])

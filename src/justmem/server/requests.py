@@ -16,9 +16,9 @@ from starlette.types import Send
 
 from justmem.errors import InputError, JustMemError
 from justmem.memory import AsyncMemory
-from justmem.server.access import SpaceAccess
 from justmem.server.access_keys import Key, Right
 from justmem.server.middleware import KEY
+from justmem.server.space_access import SpaceAccess
 from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")

@@ -17,7 +17,6 @@ from justmem.domain import (
     SessionState,
 )
 from justmem.errors import InputError
-from justmem.server.access import record_of
 from justmem.server.requests import (
     Body,
     Id,
@@ -30,6 +29,7 @@ from justmem.server.requests import (
     server_of,
     with_example,
 )
+from justmem.server.space_access import record_of
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions and notes"])
 

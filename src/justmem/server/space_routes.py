@@ -12,7 +12,6 @@ from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
 
 from justmem.domain import Checked, Entry, Forgotten, Stats
-from justmem.server.access import SpaceAccess
 from justmem.server.requests import (
     AdminAccess,
     Administrable,
@@ -23,6 +22,7 @@ from justmem.server.requests import (
     ThisKey,
     ThisServer,
 )
+from justmem.server.space_access import SpaceAccess
 from justmem.spaces import no_such_space
 
 _PIECE = 16_384  # characters of an export that are sent at a time

@@ -17,12 +17,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from justmem import embed
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile, StoreError
 from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, Store, StoredSession
 from justmem.transfer.lines import VERSION, End, Head, SessionLine, check, sessions_in
+from justmem.vectors import texts_to_embed
 
 BATCH = 20  # sessions that are moved at a time
 
@@ -156,7 +156,7 @@ async def _embedded(
     counts = len(made.cards), len(made.passages)
     if known and counts == (len(made.card_vectors), len(made.passage_vectors)):
         return whole, 0
-    texts = embed.texts(whole.session, made.cards, made.passages, language)
+    texts = texts_to_embed(whole.session, made.cards, made.passages, language)
     vectors = (await embedder.embed(texts)).vectors
     cards, passages = vectors[: counts[0]], vectors[counts[0] :]
     made = replace(made, card_vectors=cards, passage_vectors=passages)

@@ -24,7 +24,6 @@ from justmem.integrations.arguments import (
     plan_of,
 )
 from justmem.memory import AsyncMemory
-from justmem.server.access import SpaceAccess
 from justmem.server.access_keys import OWNER, Right
 from justmem.server.mcp.results import (
     AskResult,
@@ -42,6 +41,7 @@ from justmem.server.mcp.results import (
 from justmem.server.middleware import KEY
 from justmem.server.problems import mistake, public
 from justmem.server.requests import space_for
+from justmem.server.space_access import SpaceAccess
 from justmem.server.state import Server
 
 _WAIT = 20.0  # seconds that `remember` waits for the cards

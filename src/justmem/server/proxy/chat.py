@@ -30,11 +30,11 @@ from justmem.errors import (
 )
 from justmem.models.http_client import NOT_SENT
 from justmem.prompts.evidence import prompt_block
-from justmem.server.access import SpaceAccess
 from justmem.server.problems import public
 from justmem.server.proxy.costs import Estimate, spent
 from justmem.server.proxy.formats import ChatReply, Exchange, Format, exchange_of
 from justmem.server.requests import ClosingStream
+from justmem.server.space_access import SpaceAccess
 
 log = logging.getLogger("justmem.server")
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Header, Request
 from starlette.responses import Response
 
-from justmem.server.access import SpaceAccess
 from justmem.server.proxy.chat import Chat
 from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES
 from justmem.server.requests import SpaceHeader, ThisKey, ThisServer, space_for
+from justmem.server.space_access import SpaceAccess
 
 router = APIRouter(tags=["chat"], default_response_class=Response)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from justmem.budget import Tally
 from justmem.domain import Candidate, Evidence, Session, Source, Turn, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import Filter, SearchLimits, Store, View, texts_of
 from justmem.runtime import tokens
 from justmem.runtime.validation import both_ends

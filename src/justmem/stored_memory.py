@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from justmem import embed, forget
+from justmem import forget, vectors
 from justmem.domain import (
     KINDS,
     STATUSES,
@@ -36,7 +36,7 @@ from justmem.errors import InputError
 from justmem.forget import Target
 from justmem.intake.redaction import Redaction
 from justmem.intake.sessions import Day, When, as_time
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import (
     Author,
     CardFilter,
@@ -298,7 +298,7 @@ class StoredMemory:
     async def reembed(self) -> int:
         """Makes all vectors again with the current embedder, and returns how many. Questions use
         the old vectors until the new ones are complete."""
-        count = await embed.reembed(self._store, self.parts)
+        count = await vectors.reembed(self._store, self.parts)
         self._bound = True
         return count
 

@@ -16,7 +16,7 @@ import numpy as np
 from justmem.budget import Tally
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.language.words import sentences
-from justmem.parts import Parts
+from justmem.memory_parts import Parts
 from justmem.ports import (
     Derived,
     Extraction,
@@ -62,7 +62,7 @@ def _stretches(text: str) -> list[tuple[int, int]]:
 # ---------------------------------------------------------------- vectors
 
 
-def texts(
+def texts_to_embed(
     session: Session, cards: Sequence[Card], passages: Sequence[Passage], language: Language
 ) -> list[str]:
     """The texts whose vectors are stored: those of the cards, then those of the passages."""
@@ -78,7 +78,7 @@ async def derive(
     not embedded again."""
     session = whole.session
     cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
-    wanted = texts(session, cards, stretches, parts.language)
+    wanted = texts_to_embed(session, cards, stretches, parts.language)
     known = _known_vectors(whole, parts.language)
     fresh = list(dict.fromkeys(text for text in wanted if text not in known))
     made = await tally.embed(parts.embedder, fresh)
@@ -106,9 +106,9 @@ def _known_vectors(whole: StoredSession, language: Language) -> dict[str, Vector
     complete = len(made.card_vectors) == len(made.cards)
     if not complete or any(passage.turn > turns for passage in made.passages):
         return {}  # the file is damaged: embed everything again
-    stored = texts(whole.session, made.cards, made.passages, language)
+    embedded = texts_to_embed(whole.session, made.cards, made.passages, language)
     vectors = [*made.card_vectors, *made.passage_vectors]
-    return dict(zip(stored, vectors, strict=True)) if len(stored) == len(vectors) else {}
+    return dict(zip(embedded, vectors, strict=True)) if len(embedded) == len(vectors) else {}
 
 
 async def reembed(store: Store, parts: Parts) -> int:
