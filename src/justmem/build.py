@@ -195,6 +195,7 @@ class Builder:
     async def _failed(self, stored: StoredSession, reason: str, tally: Tally) -> Remembered:
         if stored.is_rebuild:
             reason = f"the earlier cards are still used, because a rebuild failed: {reason}"
+        # This only enters the reason: the session still waits for its cards.
         await self._store.settle(stored, Derived(SessionState.FAILED, reason))
         state, receipt = SessionState.FAILED, tally.receipt()
         return Remembered(session_id=stored.session.id, state=state, reason=reason, receipt=receipt)

@@ -210,14 +210,14 @@ class Retrieval:
         if reranker is None or not pool.cards:
             return scores, {}
         count = len(pool.cards) if self._is_paper else _RERANKED
-        head = np.argsort(-scores, kind="stable")[:count].tolist()
-        texts = [pool.cards[i].dated for i in head]
-        read = rank.logits(await tally.rerank(reranker, pool.views[0].text, texts))
+        best = np.argsort(-scores, kind="stable")[:count].tolist()
+        texts = [pool.cards[i].dated for i in best]
+        logits = rank.logits(await tally.rerank(reranker, pool.views[0].text, texts))
         if self._is_paper:
-            scores[head] = read
+            scores[best] = logits
         else:
-            scores[head] += np.float32(self._weights.rerank) * rank.probability(read)
-        return scores, dict(zip(head, read.tolist(), strict=True))
+            scores[best] += np.float32(self._weights.rerank) * rank.probability(logits)
+        return scores, dict(zip(best, logits.tolist(), strict=True))
 
     async def add_pinned(
         self, found: Evidence, corrections: Sequence[Correction], where: Filter

@@ -72,14 +72,14 @@ def texts_to_embed(
 
 
 async def derive(
-    whole: StoredSession, extraction: Extraction, parts: Parts, tally: Tally
+    stored: StoredSession, extraction: Extraction, parts: Parts, tally: Tally
 ) -> Derived:
     """Everything that is stored of a session besides its turns. Texts whose vectors are stored are
     not embedded again."""
-    session = whole.session
+    session = stored.session
     cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
     wanted = texts_to_embed(session, cards, stretches, parts.language)
-    known = _known_vectors(whole, parts.language)
+    known = _known_vectors(stored, parts.language)
     fresh = list(dict.fromkeys(text for text in wanted if text not in known))
     made = await tally.embed(parts.embedder, fresh)
     known.update(zip(fresh, made, strict=True))
@@ -91,22 +91,22 @@ async def derive(
         passages=stretches,
         passage_vectors=vectors[len(cards) :],
         quarantined=extraction.quarantined,
-        corrections=whole.derived.corrections,
+        corrections=stored.derived.corrections,
         tokens=tally.history_tokens,
         card_tokens=tokens.count("\n".join(card.text for card in cards)),
     )
 
 
-def _known_vectors(whole: StoredSession, language: Language) -> dict[str, Vectors]:
+def _known_vectors(stored: StoredSession, language: Language) -> dict[str, Vectors]:
     """The stored vectors of the session, by the text that they were made from."""
-    made = whole.derived
+    made = stored.derived
     if not len(made.passage_vectors):
         return {}
-    turns = len(whole.session.turns)
+    turns = len(stored.session.turns)
     complete = len(made.card_vectors) == len(made.cards)
     if not complete or any(passage.turn > turns for passage in made.passages):
         return {}  # the file is damaged: embed everything again
-    embedded = texts_to_embed(whole.session, made.cards, made.passages, language)
+    embedded = texts_to_embed(stored.session, made.cards, made.passages, language)
     vectors = [*made.card_vectors, *made.passage_vectors]
     return dict(zip(embedded, vectors, strict=True)) if len(embedded) == len(vectors) else {}
 
