@@ -65,6 +65,12 @@ def ask(
 
 GRAZ = [("2025-01-10", "I live in Graz."), ("2025-02-10", "We moved to Vienna yesterday.")]
 JOB = [("2025-01-10", "I work at Siemens."), ("2025-02-10", "I quit Siemens and started at Bosch.")]
+QUIT = [("2025-01-10", "I work at Siemens."), ("2025-02-10", "I quit Siemens.")]
+MOVED_ON = [
+    ("2025-01-10", "I work at Siemens."),
+    ("2025-02-10", "I got the Bosch job!"),
+    ("2025-02-12", "I resigned from Siemens and quit Facebook."),
+]
 BOSS = [("2025-01-10", "My manager is Tom."), ("2025-02-10", "My new manager is Aisling.")]
 MISO = [("2025-01-10", "Miso weighs 5.4 kg."), ("2025-02-10", "Miso's on 5.1 kilos now.")]
 RACE = [
@@ -115,6 +121,9 @@ CASES = [
     (GRAZ, "Where do I live now?", 'User, 10 February 2025: "We moved', ""),
     (GRAZ, "Where do I live?", 'earlier: User, 10 January 2025: "I live', "\nUser, 10 January"),
     (JOB, "Where do I work?", 'earlier: User, 10 January 2025: "I work', "\nUser, 10 January"),
+    (QUIT, "Where do I work?", 'earlier: User, 10 January 2025: "I work', "\nUser, 10 January"),
+    (MOVED_ON, "Where do I work?", 'User, 10 February 2025: "I got', "resigned"),
+    (MOVED_ON, "Where do I work?", 'earlier: User, 10 January 2025: "I work', "\nUser, 10 January"),
     (BOSS, "Who is my manager?", 'earlier: User, 10 January 2025: "My', "\nUser, 10 January"),
     (MISO, "How much does Miso weigh?", 'earlier: User, 10 January', "\nUser, 10 January"),
     (NORTHGATE, "Where does Marco work now?", 'Marco, 11 February 2024: "I said yes', "(said"),

@@ -29,6 +29,7 @@ _PLACE = rf"(?P<value>{_ONE}(?: {_ONE}){{0,3}}|[^\W\d_]{{3,}})"
 _WEIGHT = r"\b(?P<value>\d+(?:[.,]\d+)?) ?(?:kg|kgs|kilos?|kilograms?|lbs?)\b"
 _WEIGHT_WITHOUT_UNIT = r"(?:\bweighs?|['’]s at|\bis at) (?P<value>\d+[.,]\d+)\b"
 _FAVOURITE = rf"\bfavou?rite (?P<what>[a-z]+(?: [a-z]+)?) is (?:now )?{_PLACE}"
+_GOT_JOB = rf"\bgot the (?P<value>{_ONE}(?: {_ONE})?) job\b"
 _CLAUSE = re.compile(r"[.;!?,:]|\b(?:and|but|because|so|then|n|bc)\b", re.IGNORECASE)
 _HOLDER = re.compile(
     r"\b(?P<self>I|we|i['’]?(?:m|ve|d|ll)|we['’]?(?:re|ve|ll)"
@@ -51,13 +52,14 @@ class State(NamedTuple):
     attribute: str
     holder: str  # lower case: the speaker, a name, or a relation such as "sister"
     value: str
+    ended: bool = False  # "I quit Siemens"
 
 
 def states_in(card: Card) -> list[State]:
-    """The states that a card gives a value for."""
+    """The states that a card gives a value for, or tells the end of."""
     found: list[State] = []
     own = "" if card.is_quote else card.subject.lower()
-    for attribute, pattern in _patterns():
+    for attribute, ended, pattern in _patterns():
         for match in pattern.finditer(card.words):
             before = re.split(r"[.!?] ", card.words[: match.start()])[-1]
             holder = _find_holder(before.strip(), card.subject) or own
@@ -65,8 +67,23 @@ def states_in(card: Card) -> list[State]:
             what = match.groupdict().get("what") or ""
             plain = not is_stop(value) and not _NOT_SO.search(_CLAUSE.split(before)[-1])
             if holder and plain:
-                found.append(State(f"{attribute} {what}".lower().strip(), holder, value))
+                found.append(State(f"{attribute} {what}".lower().strip(), holder, value, ended))
     return found
+
+
+def _told(cards: Iterable[Card]) -> list[tuple[Card, State]]:
+    """The states in the cards, the oldest first. An end counts only if its value held until then:
+    not "I quit sugar", nor "I quit Siemens" after "I started at Bosch"."""
+    rows = [(card, state) for card in cards for state in states_in(card)]
+    rows.sort(key=lambda row: (row[0].since, not row[1].ended))
+    held: dict[tuple[str, str], str] = {}
+    told = []
+    for card, state in rows:
+        key = state.attribute, state.holder
+        if not state.ended or held.get(key) == state.value:
+            held[key] = state.value
+            told.append((card, state))
+    return told
 
 
 class Asked(NamedTuple):
@@ -96,7 +113,7 @@ def cards_with_state(asked: Asked, speaker: str | None, cards: Iterable[Card]) -
         own = state.holder == card.subject.lower()
         return own and speaker in (None, card.subject)
 
-    found = [card for card in cards if any(fits(card, state) for state in states_in(card))]
+    found = {card.id: card for card, state in _told(cards) if fits(card, state)}.values()
     # A card may also name a later day: "Miso is at 5.7. He sees the vet on Friday."
     return sorted(
         found, key=lambda card: (min(card.since, card.said_at.date()), card.said_at), reverse=True
@@ -106,14 +123,13 @@ def cards_with_state(asked: Asked, speaker: str | None, cards: Iterable[Card]) -
 def replacements(cards: Iterable[Card], on: date) -> dict[str, Card]:
     """The newest card for each card that has an older value of the same state, by the id of the
     older card. A card that is still planned on that day replaces nothing."""
-    told = [(card, state) for card in cards if card.since <= on for state in states_in(card)]
-    told.sort(key=lambda row: row[0].since)
-    newest = {(state.attribute, state.holder): (card, state.value) for card, state in told}
+    told = _told(card for card in cards if card.since <= on)
+    newest = {(state.attribute, state.holder): (card, state) for card, state in told}
     found: dict[str, Card] = {}
     current: set[str] = set()
     for card, state in told:
-        last, value = newest[state.attribute, state.holder]
-        if value == state.value:
+        last, now = newest[state.attribute, state.holder]
+        if state == now:
             current.add(card.id)
         elif last.since > card.since:
             found[card.id] = last
@@ -133,11 +149,13 @@ def _find_holder(before: str, speaker: str) -> str:
 
 
 @cache
-def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
-    found = []
-    for name, phrases in english().states.items():
-        lead = "|".join(map(re.escape, phrases))
-        value = _PLACE if name == "home" else _NAME
-        patterns = [rf"\b(?:{lead}) {value}"] if lead else [_WEIGHT, _WEIGHT_WITHOUT_UNIT]
-        found += [(name, re.compile(pattern, re.IGNORECASE)) for pattern in patterns]
-    return [*found, ("favourite", re.compile(_FAVOURITE, re.IGNORECASE))]
+def _patterns() -> Sequence[tuple[str, bool, re.Pattern[str]]]:
+    """The attribute, whether the pattern tells its end, and the pattern."""
+    words = english()
+    found = [("favourite", False, _FAVOURITE), ("work", False, _GOT_JOB)]
+    found += [("weight", False, pattern) for pattern in (_WEIGHT, _WEIGHT_WITHOUT_UNIT)]
+    for ended, lists in ((False, words.states), (True, words.ended_states)):
+        for name, phrases in lists.items():
+            value = _PLACE if name == "home" else _NAME
+            found.append((name, ended, rf"\b(?:{'|'.join(map(re.escape, phrases))}) {value}"))
+    return [(name, ended, re.compile(text, re.IGNORECASE)) for name, ended, text in found]

@@ -26,6 +26,7 @@ class EnglishWords:
     remark_views: tuple[str, ...]
     forms: Mapping[str, str]  # went -> go
     states: Mapping[str, tuple[str, ...]]  # the phrases that a value follows
+    ended_states: Mapping[str, tuple[str, ...]]  # the phrases before a value that ended
     state_questions: Mapping[str, tuple[str, ...]]  # the words that ask for it
 
 
@@ -34,12 +35,14 @@ def english() -> EnglishWords:
     table = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
     sets = [form.split() for form in table.pop("forms")]
     forms = {form: base for base, *others in sets for form in others}
-    states, asked = (
+    states, ended, asked = (
         {name: tuple(phrases) for name, phrases in table.pop(part).items()}
-        for part in ("states", "state_questions")
+        for part in ("states", "ended_states", "state_questions")
     )
     lists = {name: _list(words) for name, words in table.items()}
-    return EnglishWords(**lists, forms=forms, states=states, state_questions=asked)
+    return EnglishWords(
+        **lists, forms=forms, states=states, ended_states=ended, state_questions=asked
+    )
 
 
 def _list(value: str | list[str]) -> Any:
