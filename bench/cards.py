@@ -41,7 +41,7 @@ def words(card: Mapping[str, Any]) -> str:
 
 def kept(cards: Sequence[Mapping[str, Any]], session: Session, share: float) -> tuple[int, int]:
     """How many of the cards are taken: (on the turns they name, on those or any other)."""
-    with patch.object(drafts, "_NAMED", share):
+    with patch.object(drafts, "_SHARE_IN_NAMED_TURNS", share):
         read = [draft for draft in drafts.CardsReply.model_validate(list(cards)).cards if draft]
         spoken = [drafts._stems(turn.text) for turn in session.turns]
         turns = [drafts._provenance(draft, spoken) for draft in read]
@@ -69,7 +69,7 @@ def main() -> None:
     total = sum(len(made[place]) for place in places)
     print("\nshare of words      on their own turns      on those of another session")
     print("asked for                         hold      do not hold      held back")
-    for name, share in (("15 %", drafts._NAMED), ("one word", ONE_WORD)):
+    for name, share in (("15 %", drafts._SHARE_IN_NAMED_TURNS), ("one word", ONE_WORD)):
         own, foreign, anywhere = 0, 0, 0
         for place in places:
             own += kept(made[place], sessions[place], share)[0]

@@ -574,7 +574,7 @@ class SearchContract:
 
         by_turn = await find("oolong")
         assert [c.fact for c in by_turn.cards.values()] == ["likes tea", "ran"]
-        assert (set(by_turn.places[0]), by_turn.bare) == ({("s1", 1)}, [])
+        assert (set(by_turn.by_words[0]), by_turn.bare) == ({("s1", 1)}, [])
         np.testing.assert_allclose(
             by_turn.vectors, np.stack([vector("Ana likes tea"), vector("Ben ran")]), atol=1e-3
         )
@@ -1090,7 +1090,7 @@ class WordsContract:
             [view("kitten")], SearchLimits(dense=5, lexical=5, spoken=5, quotes=5)
         )
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
-        assert (asked.places, asked.turns, asked.bare) == ([{}], {}, [])
+        assert (asked.by_words, asked.turns, asked.bare) == ([{}], {}, [])
         assert (await store.check()).sound
         (record,) = await store.sessions()
         assert (record.turns, record.cards, record.state) == (2, 1, "stored")
