@@ -92,6 +92,8 @@ def test_dates_in_the_calendar(phrase: str, expected: str) -> None:
         ("The doctor had the flu, the new date is 15 June", "2023-06-15"),
         ("She got a job in Bremen, starts in October", "2023-10"),
         ("The concert on 11 June, got two tickets", "2023-06-11"),
+        ("Our flight leaves on Sunday", "2023-05-28"),
+        ("She turns 8 on the 21st", "2023-06-21"),
         ("I had a dentist appointment on Tuesday", "2023-05-23"),
         ("We found a spot in the shade on Sunday", "2023-05-21"),
         ("The run took place on March 12th", "2023-03-12"),
