@@ -14,10 +14,14 @@ from justmem.errors import InvalidFile
 # `[20.05.24, 14:30:15] Ana: Hi` on iOS, `5/20/24, 2:30 PM - Ana: Hi` on Android. Languages differ
 # in what stands between the day and the time, and in the name of the half of the day.
 _LINE = re.compile(
-    r"\[?(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})(?P<between>[^\d\n]{1,8})(\d{1,2})[:.](\d{2})"
+    r"\[?(\d{1,4})[./年년-] ?(\d{1,2})[./月월-] ?(\d{1,4})"
+    r"(?P<between>[^\d\n]{1,8})(\d{1,2})[:.](\d{2})"
     r"(?:[:.]\d{2})?(?P<half>[^\d\n\]-]{0,8}?)(?:\]| [-–]) (?P<said>.*)"
 )
-_HALF = re.compile(r"(?P<morning>\ba\.? ?m\b|上午|vorm)|\bp\.? ?m\b|下午|nachm", re.IGNORECASE)
+_HALF = re.compile(
+    r"(?P<morning>\ba\.? ?m\b|上午|午前|오전|vorm)|\bp\.? ?m\b|下午|午後|오후|nachm",
+    re.IGNORECASE,
+)
 # A colon inside quotes belongs to the name of a group in a notice.
 _SAID = re.compile(r"((?:[^:\"]|\"[^:\"]*\"){1,100}): (.*)", re.DOTALL)
 _EDITED = "<This message was edited>"
