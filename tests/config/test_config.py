@@ -304,6 +304,16 @@ async def asked(spec: str, **settings: Any) -> None:
     await model.close()  # type: ignore[attr-defined]
 
 
+def test_the_time_limit_holds_for_a_model_and_for_an_embedder_on_a_server() -> None:
+    settings = load(timeout=7, dimensions=2)
+    for part in (
+        providers.build_model("openai:m@http://localhost:1/v1", settings),
+        providers.build_embedder("openai:e@http://localhost:1/v1", settings, None),
+    ):
+        client = part._client  # type: ignore[union-attr]
+        assert client._timeout == 7
+
+
 async def test_the_openai_key_is_not_sent_to_another_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from justmem.config import Settings
     from justmem.intake.redaction import Redact
+    from justmem.models.http_client import HttpOptions
     from justmem.ports import Embedder, LanguageModel, Reranker
 
 Part = Literal["model", "embedder", "reranker", "redaction"]
@@ -109,9 +110,16 @@ def build_stage(
 def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
     from justmem.models.openai import OpenAIModel
 
-    limits: dict[str, Any] = {"context": settings.context, "timeout": settings.timeout}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    return OpenAIModel(spec.name, base_url=spec.url, api_key=key_for(spec, settings), **given)
+    context = {} if settings.context is None else {"context": settings.context}
+    return OpenAIModel(spec.name, **context, **_http_options(spec, settings))
+
+
+def _http_options(spec: Spec, settings: Settings) -> HttpOptions:
+    """For a model or an embedder on a server."""
+    made: HttpOptions = {"base_url": spec.url, "api_key": key_for(spec, settings)}
+    if settings.timeout is not None:
+        made["timeout"] = settings.timeout
+    return made
 
 
 def key_for(spec: Spec, settings: Settings) -> str | None:
@@ -139,8 +147,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
     dim = settings.dimensions or _DIMENSIONS.get(spec.name)
     if dim is None:
         raise InvalidSetting(f"The vector length of {spec.name} is unknown: set dimensions.")
-    key = key_for(spec, settings)
-    return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
+    return OpenAIEmbedder(spec.name, dim=dim, **_http_options(spec, settings))
 
 
 def _weights(name: str, settings: Settings, report: Report | None) -> Callable[[], Path]:

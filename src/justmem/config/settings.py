@@ -134,7 +134,9 @@ class Settings(BaseModel):
         "the key in `OPENAI_API_KEY`, and other servers get none",
     )
     context: int | None = Field(None, ge=1024, description="the model's context size in tokens")
-    timeout: _Seconds | None = Field(None, description="seconds for one request to a model")
+    timeout: _Seconds | None = Field(
+        None, description="seconds for one request to a model or an embedder"
+    )
     embedder: Annotated[Any, _named("embedder")] = Field(
         "onnx:bge-small-en-v1.5", description="the embedder"
     )
