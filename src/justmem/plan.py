@@ -106,9 +106,13 @@ def _why(error: ValidationError, value: Any) -> str:
     if place[0] not in PlanParts.model_fields:
         return f"A plan has no part {describe(str(place[0]))}. Its parts are {names}"
     part, given = str(place[0]), value[place[0]]
-    if len(place) > 1 and isinstance(place[1], int):  # one of several texts
-        given = given[place[1]]
     form = str(PlanParts.model_fields[part].description).rstrip(".")
+    if len(place) > 1 and isinstance(place[1], int):
+        one = describe(given[place[1]])
+        return (
+            f"Each of the plan's {part} must be a text of 1 to {_LONGEST_PART} characters, not "
+            f"{one}. {form}"
+        )
     shown = f"{len(given)} texts" if isinstance(given, list | tuple) else describe(given)
     return f"The plan's {part} cannot be {shown}. {form}"
 
