@@ -581,3 +581,19 @@ class TestProcesses:
         assert (await store.look()).cards == 200
         for process in writers:
             process.communicate()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has /proc")
+async def test_a_folder_that_cannot_be_created_is_named() -> None:
+    with pytest.raises(InvalidSetting, match="folder /proc/nowhere cannot be created"):
+        await open_store(Path("/proc/nowhere"), "ana")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [(" ", "is empty"), ("a\0b", r"NUL character: 'a\\x00b'")]
+)
+async def test_a_name_that_no_space_can_have_is_refused(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=says):
+        await open_store(tmp_path, name)

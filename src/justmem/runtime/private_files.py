@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from justmem.errors import InvalidSetting
+
 FILE, FOLDER = 0o600, 0o700
 
 
@@ -22,6 +24,10 @@ def folder(path: Path) -> None:
             each.chmod(FOLDER)
         except FileExistsError:
             continue  # another process created it first
+        except FileNotFoundError:  # /proc and the like
+            raise InvalidSetting(
+                f"The folder {path} cannot be created here: choose another folder."
+            ) from None
 
 
 def create(path: Path) -> int:

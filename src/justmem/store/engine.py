@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from justmem.errors import InvalidSession, InvalidSetting, StoreDamaged, StoreError
 from justmem.ports import Author, Store
 from justmem.runtime.process import Origin, need
-from justmem.runtime.validation import as_path
+from justmem.runtime.validation import as_path, describe
 
 if TYPE_CHECKING:
     from justmem.store.files import Keyring
@@ -172,8 +172,12 @@ def erased(space: str) -> StoreError:
 
 
 def check_name(space: str) -> None:
-    if not space.strip() or "\0" in space:
+    if not space.strip():
         raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
+    if "\0" in space:
+        raise InvalidSetting(
+            f"The name of a space cannot hold a NUL character: {describe(space)}. Choose another."
+        )
     try:
         space.encode()
     except UnicodeEncodeError:
