@@ -156,6 +156,7 @@ def test_any_text_can_be_encoded_afterwards(text: str) -> None:
         ([], "no turns"),
         ({}, "needs 'turns' or 'messages'"),
         ({"at": AT, "turns": []}, "no turns"),
+        ({"turns": [said("Hi")], "messages": [said("Ho")]}, "'turns' or 'messages', not both"),
         ({"at": AT, "turns": "hello"}, "cannot be made from 'hello'"),
         ("  ", "holds no words"),
         (b"hello", "cannot be made from a bytes"),

@@ -69,6 +69,8 @@ def as_session(
 
 
 def _messages(fields: Mapping[str, Any]) -> Sequence[Any]:
+    if fields.get("turns") is not None and fields.get("messages") is not None:
+        raise InvalidSession("A session has 'turns' or 'messages', not both. Remove one of them.")
     messages = _first(fields, ("turns", "messages"))
     if messages is None:
         raise InvalidSession(f"A session needs 'turns' or 'messages'. {SHAPE}")
