@@ -109,7 +109,8 @@ class AsyncMemory(StoredMemory):
     ) -> Remembered:
         """Adds turns to a session and makes cards of them. Only the new turns cost extraction;
         earlier ones are context. A turn with a `key` that the session has already is left out.
-        `at` is when the turns were said, if they do not say so themselves; default: now. With
+        `at` is when the turns were said, if they do not say so themselves; default: now. Labels
+        replace those of the session, as with `remember`. With
         `cards=False` only the words are kept, and `retry` makes the cards."""
         session_id, cards = as_id(id, "session").strip(), as_flag(cards, "cards")
         if not session_id:

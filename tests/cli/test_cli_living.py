@@ -18,6 +18,13 @@ def test_turns_are_appended_once(run: Run) -> None:
     assert run("sessions", "--json")[0]["turns"] == 1
 
 
+def test_append_takes_the_labels_of_a_session(run: Run) -> None:
+    said = {"speaker": "Mira", "text": "I moved to Porto."}
+    session = json.dumps({"turns": [said], "labels": {"topic": "home"}})
+    run("append", "chat", "--at", "2024-05-01", input=session)
+    assert run("show", "chat", "--json")["labels"] == {"topic": "home"}
+
+
 def test_append_takes_one_conversation(run: Run) -> None:
     two = [{"id": n, "at": "2024-05-01", "turns": [{"role": "user", "text": f"{n}"}]} for n in "ab"]
     assert "2 conversations" in run("append", "chat", input=json.dumps(two), code=2).stderr

@@ -71,6 +71,35 @@ def test_a_session_that_says_nothing_of_its_time_takes_place_now(server: Running
     assert datetime.fromisoformat(at) > datetime(2026, 1, 1)
 
 
+def test_a_text_and_a_list_of_messages_are_sessions_as_in_the_library(server: Running) -> None:
+    with server.owner() as client:
+        sent = {"json": "I moved to Ghent.", "params": {"wait": True}}
+        (card,) = client.post("/v1/spaces/bare/sessions", **sent).json()["cards"]
+        assert "Ghent" in card["fact"]
+        session = f"/v1/spaces/bare/sessions/{card['session_id']}"
+        for body in ("I own a kite.", [{"role": "user", "content": "I own a sled."}]):
+            assert client.post(f"{session}/turns", json=body).is_success
+        assert [turn["text"] for turn in client.get(session).json()["turns"]] == [
+            "I moved to Ghent.",
+            "I own a kite.",
+            "I own a sled.",
+        ]
+        for wrong in (" ", 7, None, {"text": "I moved to Ghent."}):
+            assert client.post("/v1/spaces/bare/sessions", json=wrong).status_code == 422
+
+
+def test_turns_are_appended_with_the_arguments_of_the_library(server: Running) -> None:
+    said = {"role": "user", "text": "I own a kite."}
+    given = {"messages": [said], "labels": {"topic": "toys"}, "at": "2024-05-20T20:00"}
+    with server.owner() as client:
+        client.post("/v1/spaces/toys/sessions/s1/turns", json=given)
+        session = client.get("/v1/spaces/toys/sessions/s1").json()
+        assert (session["labels"], session["at"]) == (given["labels"], "2024-05-20T20:00:00")
+        for wrong in ({}, {**given, "turns": [said]}, {**given, "id": "s2"}):
+            refused = client.post("/v1/spaces/toys/sessions/s1/turns", json=wrong)
+            assert refused.status_code == 422
+
+
 def test_sessions_can_be_listed_page_by_page_and_read(ana: httpx.Client) -> None:
     page = ana.get("/v1/spaces/ana/sessions", params={"limit": 2}).json()
     assert [each["id"] for each in page] == ["run", "kyoto"]

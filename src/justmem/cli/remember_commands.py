@@ -79,7 +79,7 @@ def remember(
 
 def append(
     session: str = argument("The id of the session."),
-    file: str = argument("A JSON list of turns; - reads standard input.", "-"),
+    file: str = argument("JSON: a session or a list of turns; - reads standard input.", "-"),
     at: datetime | None = a_time("When the turns were said, if they have no time. Default: now."),
 ) -> None:
     """Add turns to a session, and make cards of them.
@@ -92,7 +92,8 @@ def append(
     if len(found) != 1:
         raise InvalidFile(f"{file} holds {len(found)} conversations: append takes one.")
     turns = [turn.model_dump(exclude_none=True) for turn in found[0].turns]
-    _report([with_memory(lambda memory: memory.append(turns, id=session, at=when), create=True)])
+    given = {"turns": turns, "labels": found[0].labels}
+    _report([with_memory(lambda memory: memory.append(given, id=session, at=when), create=True)])
 
 
 def retry() -> None:

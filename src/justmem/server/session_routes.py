@@ -47,9 +47,26 @@ Turns = Annotated[
 ]
 
 
-class SessionIn(Body):
-    """A dated conversation, as `turns` or as chat `messages`; a bare list of messages will do.
-    Without `id` one is made from the content. Without `at` it takes place now."""
+class _Said(Body):
+    """The fields of a session that `append` takes too."""
+
+    at: Time | None = None
+    labels: Labels | None = None
+    turns: Turns | None = None
+    messages: Turns | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_bare(cls, value: Any) -> Any:
+        """A text, or a list of messages."""
+        if isinstance(value, str):
+            value = [{"role": "user", "text": value}]
+        return {"messages": value} if isinstance(value, list) else value
+
+
+class SessionIn(_Said):
+    """A dated conversation, as `turns` or as chat `messages`; a bare list of messages or a text
+    will do. Without `id` one is made from the content. Without `at` it takes place now."""
 
     model_config = with_example(
         {
@@ -64,27 +81,16 @@ class SessionIn(Body):
     )
 
     id: str | None = None
-    at: Time | None = None
-    labels: Labels | None = None
     until: None = Field(None, description="Always null: only notes expire by themselves.")
-    turns: Turns | None = None
-    messages: Turns | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_list(cls, value: Any) -> Any:
-        return {"messages": value} if isinstance(value, list) else value
 
 
-class TurnsIn(Body):
-    """Turns to add to a session. `at` is when they were said, if they do not say so themselves."""
+class TurnsIn(_Said):
+    """Turns to add to a session. `at` is when they were said, if they do not say so themselves.
+    `labels` replace those of the session."""
 
     model_config = with_example(
         {"turns": [{"role": "user", "text": "It has a bell now.", "key": "message-9"}]}
     )
-
-    at: Time | None = None
-    turns: Turns
 
 
 def _wait_seconds(
@@ -119,8 +125,7 @@ async def append(
 ) -> Remembered:
     """The turns are stored before the response. A turn whose `key` the session already has is left
     out. `at`: when they were said; default: now."""
-    turns = body.given()["turns"]
-    done = await access.remember(turns, id=id, at=body.at, append=True, wait=wait)
+    done = await access.remember(body.given("at"), id=id, at=body.at, append=True, wait=wait)
     response.status_code = 202 if done.state is SessionState.PENDING else 200
     return done
 
