@@ -1074,6 +1074,22 @@ class LedgerContract:
         assert stats.bytes > 0
 
 
+class LabelsContract:
+    async def test_a_forgotten_label_stays_away_and_the_rest_stays(self, store: Store) -> None:
+        of = session().model_copy(update={"labels": {"title": "Kittens of Ana", "topic": "pets"}})
+        await remember(store, of, "adopted a kitten")
+        would = await store.forget(labels=[("s1", "title")], dry_run=True)
+        gone = await store.forget(labels=[("s1", "title")])
+        assert gone.forgotten.model_copy(update={"entry": None}) == would.forgotten
+        assert (gone.forgotten.labels, gone.texts) == (1, ["Kittens of Ana"])
+        await store.keep(of)
+        (record,) = await store.sessions()
+        assert (record.labels, record.state) == ({"topic": "pets"}, "stored")
+        assert await session_in(store, "s1") == of.without_labels({"title"})
+        assert await all_facts(store) == ["adopted a kitten"]
+        assert not (await store.remains(gone.texts)).remains
+
+
 class WordsContract:
     async def test_the_words_of_a_session_go_and_its_cards_stay(self, store: Store) -> None:
         of = session()
@@ -1359,6 +1375,7 @@ class StoreContract(
     ClaimContract,
     LogContract,
     TransferContract,
+    LabelsContract,
     WordsContract,
     SpentOnContract,
 ):

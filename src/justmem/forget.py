@@ -24,7 +24,7 @@ from justmem.errors import InputError, NotForgotten, NotInMemory
 from justmem.intake.sessions import as_day
 from justmem.language import words
 from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in, session_in, texts_of
-from justmem.runtime.validation import as_flag, as_id, as_text
+from justmem.runtime.validation import as_flag, as_id, as_text, describe
 from justmem.subjects.about import as_subject, cards_about, named_waiting, places_naming
 from justmem.subjects.user_name import USER, read_names
 
@@ -65,7 +65,7 @@ class Target:
         return kinds[0]
 
 
-async def find(store: Store, language: Language, target: Target) -> tuple[str, Found]:
+async def _find(store: Store, language: Language, target: Target) -> tuple[str, Found]:
     """The target's name for the certificate, and what there is to forget."""
     kind = target.kind
     turns = None if target.turns is None else as_flag(target.turns, "turns")
@@ -104,8 +104,8 @@ async def find(store: Store, language: Language, target: Target) -> tuple[str, F
 
 
 async def _about(store: Store, language: Language, subject: str, *, turns: bool) -> Found:
-    """All that `about` finds, and with `turns` the turns of its cards and all that name it. The
-    user's name stands for the subject "User" too."""
+    """All that `about` finds, and with `turns` the turns of its cards, and all turns and labels
+    that name it. The user's name stands for the subject "User" too."""
     names = await read_names(store, language)
     meant = [subject, USER] if names.include(subject) else [subject]
     cards = await cards_about(store, subject, names)
@@ -122,12 +122,32 @@ async def _about(store: Store, language: Language, subject: str, *, turns: bool)
     touched = {id for id, _ in places} | {card.session_id for card in cards}
     # A note without its words would be empty: forget it whole.
     notes = [r.id for r in await store.sessions() if r.is_note and r.id in touched]
+    labels = await _labels_naming(store, subject) if turns else []
     return {
         "cards": list(dict.fromkeys(c.id for c in cards if c.session_id not in notes)),
         "turns": sorted((id, number) for id, number in places if id not in notes),
         "sessions": notes,
         "subjects": meant,
+        "labels": [(id, name) for id, name in labels if id not in notes],
     }
+
+
+async def _labels_naming(store: Store, subject: str) -> list[tuple[str, str]]:
+    """Session and name of each label whose value names the subject. A common word, such as "Will",
+    must be the whole value."""
+    stems = set(words.content_stems(subject))
+
+    def names_it(value: str) -> bool:
+        if not stems:
+            return value.strip().casefold() == subject.casefold()
+        return stems <= set(words.content_stems(value))
+
+    return [
+        (record.id, name)
+        for record in await store.sessions()
+        for name, value in record.labels.items()
+        if names_it(value)
+    ]
 
 
 async def _said_between(store: Store, ids: Sequence[str], first: date, last: date) -> Found:
@@ -176,27 +196,49 @@ async def _turns_of(store: Store, cards: Sequence[Card]) -> list[Place]:
 # ---------------------------------------------------------------- preview and erasure
 
 
-async def preview(store: Store, found: Found) -> Preview:
+async def preview(store: Store, language: Language, target: Target) -> Preview:
+    _, found = await _find(store, language, target)
     removed = await store.forget(**found, dry_run=True)
+    _check_matched(target, removed)
+    records = {record.id: record for record in await store.sessions()}
     whole = set(found.get("sessions", ()))
     return Preview(
         forgotten=removed.forgotten,
         cards=tuple(removed.cards),
-        sessions=tuple(each for each in await store.sessions() if each.id in whole),
+        sessions=tuple(record for id, record in records.items() if id in whole),
         turns=tuple(f"{id}#{number}" for id, number in found.get("turns", ())),
+        labels=tuple(
+            f"{id}: {name}={records[id].labels[name]}" for id, name in found.get("labels", ())
+        ),
     )
 
 
-async def forget(store: Store, name: str, found: Found, at: datetime, *, verify: bool) -> Forgotten:
+async def forget(
+    store: Store, language: Language, target: Target, at: datetime, *, verify: bool
+) -> Forgotten:
     """`verify`: with a certificate for this target. NotForgotten if anything is left."""
-    removed = await store.forget(**found, dry_run=True) if verify else None
-    done = (await store.forget(**found)).forgotten
+    name, found = await _find(store, language, target)
+    before = await store.forget(**found, dry_run=True) if verify else None
+    removed = await store.forget(**found)
+    _check_matched(target, removed)
     words.stem.cache_clear()
-    if removed is None:
-        return done
-    return done.model_copy(
-        update={"certificate": await _certificate(store, name, removed, done, at)}
-    )
+    if before is None:
+        return removed.forgotten
+    proof = await _certificate(store, name, before, removed.forgotten, at)
+    return removed.forgotten.model_copy(update={"certificate": proof})
+
+
+def _check_matched(target: Target, removed: Removed) -> None:
+    """A subject or a period may match nothing. Other targets are looked up by their id."""
+    gone = removed.forgotten
+    if gone.cards or gone.sessions or gone.turns or gone.quarantined or gone.labels:
+        return
+    if removed.facts:  # corrections of cards that wait to be made again
+        return
+    if target.kind == "subject":
+        raise NotInMemory(f"Memory holds nothing about {describe(target.subject)}.")
+    if target.kind == "period":
+        raise NotInMemory("Memory holds nothing that was said in this period.")
 
 
 async def _certificate(
@@ -215,7 +257,7 @@ async def _certificate(
         space=store.space,
         target=name,
         at=at,
-        **done.model_dump(include={"cards", "sessions", "turns", "quarantined"}),
+        **done.model_dump(include={"cards", "sessions", "turns", "quarantined", "labels"}),
         vectors=sum(map(len, removed.vectors)),
         digests=tuple(sorted({digest(text) for text in texts})),
         held={digest(texts[n]): where for n, where in searched.held.items() if n < len(texts)},

@@ -242,17 +242,16 @@ class StoredMemory:
     ) -> Forgotten:
         """Forgets one card, one turn (`s12#3`), one session, what was said in a period (both days
         included), a subject, a note by its `key`, or the whole space, on disk too. With a
-        turn, its cards are forgotten too. With a subject, everything that `about` finds and the
-        turns of its cards are forgotten, unless `turns` is False. With a card, its turns are
-        forgotten only if `turns` is True. Remembering the session again does not bring back a
-        forgotten turn or card.
+        turn, its cards are forgotten too. With a subject, everything that `about` finds is
+        forgotten, and unless `turns` is False the turns of its cards and the labels that name it.
+        With a card, its turns are forgotten only if `turns` is True. Remembering the session again
+        does not bring back a forgotten turn, card or label. NotInMemory if nothing matches.
 
         `verify` searches everywhere for the forgotten text and adds a certificate. NotForgotten
         if any of it is found."""
         target = Target(card, turn, session, subject, key, since, until, everything, turns)
-        name, found = await forget.find(self._store, self.parts.language, target)
-        verify = as_flag(verify, "verify")
-        return await forget.forget(self._store, name, found, self._time(), verify=verify)
+        given = self._store, self.parts.language, target
+        return await forget.forget(*given, self._time(), verify=as_flag(verify, "verify"))
 
     async def preview_forget(
         self,
@@ -269,8 +268,8 @@ class StoredMemory:
     ) -> Preview:
         """What `forget` would forget. Nothing changes."""
         target = Target(card, turn, session, subject, key, since, until, everything, turns)
-        _, found = await forget.find(self._store, self.parts.language, target)
-        return (await self._names()).shown(await forget.preview(self._store, found))
+        found = await forget.preview(self._store, self.parts.language, target)
+        return (await self._names()).shown(found)
 
     async def expiring(self, *, at: When = None) -> Preview:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""

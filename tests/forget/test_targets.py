@@ -125,6 +125,55 @@ async def test_a_subject_goes_with_all_that_about_finds(make: Make) -> None:
     assert (left.cards, left.turns) == (0, 0)
 
 
+TITLES = [
+    ("Jonas", "Climbing with JONAS", True),
+    ("Jonas", "jonas's birthday", True),
+    ("Jonas Weber", "Jonas and the others", False),
+    ("Jonas", "Climbing", False),
+    ("Will", "Will", True),
+    ("Will", "What will happen", False),
+]
+
+
+@pytest.mark.parametrize(("subject", "title", "goes"), TITLES)
+async def test_labels_that_name_a_subject_go_with_it(
+    make: Make, subject: str, title: str, goes: bool
+) -> None:
+    memory = await make()
+    chat = [{"role": "user", "text": "I own a kayak."}]
+    session = {"id": "m", "at": "2024-07-01", "turns": chat, "labels": {"title": title, "a": "b"}}
+    await memory.remember(session)
+    if not goes:
+        with pytest.raises(NotInMemory, match="nothing about"):
+            await memory.forget(subject=subject)
+        return
+    kept = await memory.forget(subject="kayak", turns=False)
+    assert (kept.cards, kept.labels) == (1, 0)
+    preview = await memory.preview_forget(subject=subject)
+    assert preview.labels == (f"m: title={title}",)
+    gone = await memory.forget(subject=subject, verify=True)
+    assert (gone.labels, gone.turns) == (preview.forgotten.labels, 0) == (1, 0)
+    assert gone.certificate is not None
+    assert digest(title) in gone.certificate.digests
+    await memory.remember(session)
+    await memory.append(chat, id="m", at="2024-07-02")
+    (record,) = await memory.sessions()
+    assert record.labels == {"a": "b"}
+    assert await said(memory, "m") == ["I own a kayak."] * 2
+
+
+async def test_a_label_that_is_still_there_after_forgetting_is_found(
+    make: Make, tmp_path: Path
+) -> None:
+    memory = await make()
+    title = "Climbing with Jonas"
+    chat = [{"role": "user", "text": "I own a kayak."}]
+    await memory.remember({"id": "m", "turns": chat, "labels": {"title": title}})
+    (tmp_path / "memory" / "titles.txt").write_text(title)
+    with pytest.raises(NotForgotten, match=r"titles\.txt"):
+        await memory.forget(subject="Jonas", verify=True)
+
+
 async def test_a_subject_named_by_a_common_word_takes_only_its_own_cards(make: Make) -> None:
     memory = await make()
     chat = [
@@ -151,7 +200,6 @@ async def test_a_subject_can_go_and_leave_what_was_said(memory: AsyncMemory) -> 
         ({"since": "2024-04-02"}, ["run"]),
         ({"until": "2024-04-02"}, ["bike"]),
         ({"since": datetime(2024, 3, 12).date(), "until": "2024-04-02T00:00"}, ["run", "bike"]),
-        ({"since": "2025-01-01"}, ["run", "kyoto", "bike"]),
     ],
 )
 async def test_a_period_is_the_sessions_of_its_days(
@@ -219,6 +267,10 @@ async def test_what_to_forget_is_one_thing_that_can_be_understood(
         {"session": "no"},
         {"session": ""},
         {"key": ""},
+        {"subject": "Nobody"},
+        {"subject": "Nobody", "turns": False},
+        {"since": "2025-01-01"},
+        {"until": "2024-01-01"},
     ],
 )
 async def test_what_is_not_there_cannot_be_forgotten(

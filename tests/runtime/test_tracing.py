@@ -67,7 +67,7 @@ def test_each_verb_is_a_span_without_words(tmp_path: Path, spans: InMemorySpanEx
         found = m.recall(ASKED)
         m.ask(ASKED)
         m.forget(card=found.cards[0].id)
-        m.forget(subject="Senhor Rocha")
+        m.forget(subject="tea")
         m.forget(everything=True)
     made = ours(spans)
     operations = [given(span)["gen_ai.operation.name"] for span in made]

@@ -95,6 +95,8 @@ def test_notes_over_http(ana: httpx.Client) -> None:
     for wrong, status in (
         (ana.get("notes/exact"), 404),
         (ana.post("forget", json={"key": "exact"}), 404),
+        (ana.post("forget", json={"subject": "Nobody"}), 404),
+        (ana.post("forget", json={"until": "1999-01-01", "preview": True}), 404),
         (ana.put("notes/k", json={"text": "Late.", "until": "2020-01-01"}), 422),
         (ana.post("recall", json={**asked, "labels": {"topic": "x"}}), 404),
         (ana.post("recall", json={**asked, "sessions": ["x"]}), 404),

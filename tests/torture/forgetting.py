@@ -126,7 +126,7 @@ def _administrator(url: str) -> str:
 @dataclass
 class Planted:
     """A session, or a note, with its markers: three turns, a turn that waits, the label, the
-    extracted card, its correction, the quarantined card."""
+    extracted card, its correction, the quarantined card, a title that names the subject."""
 
     id: str
     kind: str
@@ -142,7 +142,7 @@ class Planted:
             {"speaker": self.subject, "text": f'It hangs "beside" {three}\nin the hall.'},
             {"speaker": self.subject, "text": f"And a second one called {four}."},
         ]
-        labels = {"topic": label}
+        labels = {"topic": label, "title": f"{self.subject} and {self.markers[-1]}"}
         turns = turns if changed else turns[:3]
         return {"id": self.id, "at": self.day, "turns": turns, "labels": labels}
 
@@ -150,8 +150,9 @@ class Planted:
 def _plan(number: int, kind: str, chance: random.Random) -> Planted:
     markers = [f"mk{chance.getrandbits(64):016x}" for _ in range(6)]
     made = [_derived(markers[0], "c"), _derived(markers[0], "q")]
+    titled = f"mk{chance.getrandbits(64):016x}"
     day = f"2024-{1 + number // 28 % 12:02}-{1 + number % 28:02}"
-    planted = Planted(f"s{number}", kind, day, f"Mira{number:04}", [*markers, *made])
+    planted = Planted(f"s{number}", kind, day, f"Mira{number:04}", [*markers, *made, titled])
     if kind == "note":
         planted.markers = markers[:4]
     return planted
@@ -221,22 +222,21 @@ async def _forget(mine: AsyncMemory, planted: Planted) -> None:
     if planted.kind == "note":
         await _forgotten(mine, planted, whole, again=False, key=id)
         return
-    one, two, three, four, label, fixed, card, held = planted.markers
+    one, two, three, four, label, fixed, card, held, titled = planted.markers
     match planted.kind:
         case "turn":
             await _forgotten(mine, planted, {one, fixed, card, held}, turn=f"{id}#1")
             await _forgotten(mine, planted, {two}, turn=f"{id}#2")
             await _forgotten(mine, planted, {three}, turn=f"{id}#3")
             await _forgotten(mine, planted, {four}, turn=f"{id}#4")  # only in the text that waits
-            await _forgotten(mine, planted, {label}, session=id, again=False)
+            await _forgotten(mine, planted, {label, titled}, session=id, again=False)
         case "card":
             (known,) = await mine.cards(session=id)
             await _forgotten(mine, planted, {fixed, card}, card=known.id)
             await _forgotten(mine, planted, whole, session=id, again=False)
         case "subject":
-            await _forgotten(
-                mine, planted, {one, fixed, card, held}, subject=planted.subject.upper()
-            )
+            about = {one, fixed, card, held, titled}
+            await _forgotten(mine, planted, about, subject=planted.subject.upper())
             await _forgotten(mine, planted, whole, again=False, **period)
         case "session":
             await _forgotten(mine, planted, whole, session=id, again=False)

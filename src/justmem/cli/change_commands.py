@@ -68,10 +68,10 @@ def forget(
     card: str | None = option("One card."),
     turn: str | None = option("One turn, as in s12#3."),
     session: str | None = option("A session and all its cards."),
-    subject: str | None = option("Every card about it, and the turns that support them."),
+    subject: str | None = option("Every card about it, and the turns and labels that name it."),
     key: str | None = option("The note with this key."),
-    since: str | None = option("Sessions from this day on: 2024-05-20."),
-    until: str | None = option("Sessions up to this day."),
+    since: str | None = option("What was said from this day on: 2024-05-20."),
+    until: str | None = option("What was said up to this day."),
     everything: bool = flag("The whole space.", "--everything"),
     turns: bool | None = option(
         "Also the turns of the cards. Default: only for --subject.", None, "--turns/--no-turns"
@@ -82,7 +82,7 @@ def forget(
 ) -> None:
     """Forget a card, a turn, a session, a subject, a period or everything, for good.
 
-    Exits with 6 if `--verify` still finds some of it.
+    Exits with 1 if nothing matches, and with 6 if `--verify` still finds some of it.
     """
     what: dict[str, Any] = {"card": card, "turn": turn, "session": session, "subject": subject}
     what |= {"key": key, "since": since, "until": until, "everything": everything, "turns": turns}
@@ -135,6 +135,7 @@ def _preview(found: Preview) -> list[Any]:
     parts = [
         (len(found.sessions), render.sessions(found.sessions[:_SHOWN]), "session"),
         (len(found.turns), "turns " + ", ".join(map(plain, found.turns[:_SHOWN])), "turn"),
+        (len(found.labels), "labels " + ", ".join(map(plain, found.labels[:_SHOWN])), "label"),
         (len(found.cards), render.cards(found.cards[:_SHOWN]), "card"),
     ]
     lines: list[Any] = [f"This would forget {_counted(found.forgotten)}."]
@@ -148,6 +149,8 @@ def _counted(gone: Forgotten) -> str:
     counts = [("card", gone.cards), ("session", gone.sessions), ("turn", gone.turns)]
     if gone.quarantined:
         counts.append(("quarantined card", gone.quarantined))
+    if gone.labels:
+        counts.append(("label", gone.labels))
     return ", ".join(amount(count, noun) for noun, count in counts)
 
 

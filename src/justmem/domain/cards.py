@@ -276,6 +276,10 @@ class Session(Value):
         )
         return self.model_copy(update={"turns": tuple(turns)}) if numbers else self
 
+    def without_labels(self, names: Collection[str]) -> Session:
+        left = {name: value for name, value in self.labels.items() if name not in names}
+        return self.model_copy(update={"labels": left}) if names else self
+
 
 class SessionState(StrEnum):
     PENDING = "pending"  # raw turns kept, cards not made yet

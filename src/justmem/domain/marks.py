@@ -1,13 +1,14 @@
-"""Marks of forgotten turns. A store keeps them, and the ids of forgotten cards.
+"""Marks of forgotten turns and labels. A store keeps them, and the ids of forgotten cards.
 
 A mark consists of a hash of the session's id, a hash of the turn's words, and the turn's number.
-It recognises the turn when its session is remembered again, also at another place.
+It recognises the turn when its session is remembered again, also at another place. The mark of a
+label has a hash of its value, and 0 for the number.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from justmem.domain.cards import Session
 
@@ -38,6 +39,16 @@ def mark(session: Session, number: int) -> str:
     return f"{_words(session.id, session.turn(number).text)}.{number}"
 
 
+def label_mark(session: Session, name: str) -> str:
+    return f"{_words(session.id, session.labels[name])}.0"
+
+
+def without_marked_labels(session: Session, marks: Collection[str]) -> Session:
+    """The session without the labels that the marks stand for."""
+    gone = {name for name in session.labels if label_mark(session, name) in marks}
+    return session.without_labels(gone)
+
+
 def find_marked(session: Session, marks: Iterable[str]) -> set[int]:
     """Numbers of the turns that the marks stand for. A moved turn is recognised by its words. If
     several turns have these words, all of them count."""
@@ -49,6 +60,8 @@ def find_marked(session: Session, marks: Iterable[str]) -> set[int]:
     for each in marks:
         words, _, place = each.rpartition(".")
         number = int(place)
+        if number == 0:  # a label
+            continue
         if number <= len(hashes) and session.turn(number).forgotten:
             continue
         if number <= len(hashes) and hashes[number - 1] == words:

@@ -172,6 +172,7 @@ class Certificate(Value):
     sessions: int
     turns: int
     quarantined: int
+    labels: int
     vectors: int
     digests: tuple[str, ...]  # of every deleted text, in order
     held: Mapping[str, str]  # digests of texts that also occur elsewhere -> where
@@ -183,25 +184,29 @@ class Certificate(Value):
 
 
 class Forgotten(Value):
-    """How much was forgotten. `cards` includes the cards of forgotten turns."""
+    """How much was forgotten. `cards` includes the cards of forgotten turns. `labels` are those
+    that named a forgotten subject, in sessions that stay."""
 
     cards: int = 0
     sessions: int = 0
     turns: int = 0
     quarantined: int = 0
+    labels: int = 0
     certificate: Certificate | None = None  # if `verify` was set
     # The entry in the change log. It is all that is left after a whole space is forgotten.
     entry: Entry | None = Field(None, repr=False)
 
 
 class Preview(Value):
-    """What `forget` or `expire` would remove. `turns` are turns of sessions that stay, such as
-    `s12#3`. `words`: sessions that lose all their words and keep their cards."""
+    """What `forget` or `expire` would remove. `turns` and `labels` are those of sessions that stay,
+    such as `s12#3` and `s12: title=Ines`. `words`: sessions that lose all their words and keep
+    their cards."""
 
     forgotten: Forgotten
     cards: tuple[Card, ...] = ()
     sessions: tuple[SessionRecord, ...] = ()
     turns: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     words: tuple[SessionRecord, ...] = ()
 
 

@@ -169,7 +169,7 @@ class Removed:
 
     forgotten: Forgotten
     cards: Sequence[Card] = ()
-    texts: Sequence[str] = ()  # of turns
+    texts: Sequence[str] = ()  # of turns and labels
     facts: Sequence[tuple[str, str]] = ()  # subject and fact: cards, quarantined, earlier versions
     vectors: Sequence[Vectors] = ()
 
@@ -268,14 +268,16 @@ class Store(Protocol):
         sessions: Sequence[str] = (),
         words: Sequence[str] = (),
         subjects: Sequence[str] = (),
+        labels: Sequence[tuple[str, str]] = (),
         everything: bool = False,
         dry_run: bool = False,
     ) -> Removed:
         """Removes them and everything derived from them, on disk too. A forgotten card or turn
         stays forgotten when its session is remembered again. `words`: ids of sessions that lose
         the words of all turns and keep their cards. `subjects`: also remove quarantined cards
-        about them. `everything`: erases the space, closes the store, and only
-        counts what it removes. `dry_run`: nothing changes."""
+        about them. `labels`: pairs of a session's id and the name of a label, which also stays
+        forgotten. `everything`: erases the space, closes the store, and only counts what it
+        removes. `dry_run`: nothing changes."""
         ...
 
     async def remains(self, texts: Sequence[str], vectors: Sequence[Vectors] = ()) -> Searched:

@@ -43,7 +43,8 @@ from justmem.server.space_access import SpaceAccess
 
 questions = APIRouter(prefix="/v1", tags=["questions"])
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["cards"])
-_SHOWN = 100  # cards, sessions and turns in a preview
+_SHOWN = 100  # of each list of a preview
+_LISTS = ("cards", "sessions", "turns", "labels")
 
 # ---------------------------------------------------------------- questions
 
@@ -276,7 +277,7 @@ class Forget(Body):
 async def forget(body: Forget, access: WriteAccess) -> Preview:
     """Forgets a card, a turn, a session, a subject or a period for good. A forgotten card or turn
     does not return if its session is remembered again. `forgotten` counts it. With `preview`,
-    nothing is forgotten, and the lists show up to 100 of each."""
+    nothing is forgotten, and the lists show up to 100 of each. 404 if nothing matches."""
     work = access.server.start(_forget(body, access))
     return await asyncio.shield(work)  # a search of all files may outlast the request
 
@@ -287,5 +288,5 @@ async def _forget(body: Forget, access: WriteAccess) -> Preview:
         if not body.preview:
             return Preview(forgotten=await memory.forget(**what, verify=body.verify))
         found = await memory.preview_forget(**what)
-    lists = {name: getattr(found, name)[:_SHOWN] for name in ("cards", "sessions", "turns")}
+    lists = {name: getattr(found, name)[:_SHOWN] for name in _LISTS}
     return found.model_copy(update=lists)

@@ -1,4 +1,5 @@
-"""Forgets cards, turns, sessions and words. Each function runs inside the caller's transaction.
+"""Forgets cards, turns, sessions, words and labels. Each function runs inside the caller's
+transaction.
 
 `StoredSession.without` computes what is left of a session, which is then written. A forgotten
 turn keeps its number and its speaker, and loses its words. A mark (a hash) of it stays, so that the
@@ -15,7 +16,7 @@ from typing import Any
 from justmem.domain import Card, Forgotten, Quarantined, corrections_of, marks
 from justmem.errors import NotInMemory
 from justmem.ports import Derived, Place, Removed, StoredSession
-from justmem.store import log, reads
+from justmem.store import log, reads, rows
 from justmem.store.derived import put_derived
 from justmem.store.engine import Connection
 from justmem.store.writes import put_turns, remember_forgotten
@@ -27,8 +28,9 @@ class _Change:
 
     before: StoredSession
     after: StoredSession | None  # None: nothing is left
-    ids: Sequence[str]  # of cards and marks of turns that stay forgotten
+    ids: Sequence[str]  # of cards and marks of turns and labels that stay forgotten
     turns: int  # how many are forgotten
+    labels: Sequence[str]  # their names
 
     @property
     def removed(self) -> Removed:
@@ -49,11 +51,14 @@ class _Change:
             sessions=int(after is None),
             turns=self.turns,
             quarantined=len(made.quarantined) - len(left.quarantined),
+            labels=len(self.labels),
         )
+        texts = [turn.text for turn in self.before.session.turns]
+        texts += [self.before.session.labels[name] for name in self.labels]
         return Removed(
             counts,
             lost.cards,
-            [t.text for t in self.before.session.turns if t.text.strip() and t.text not in said],
+            [text for text in texts if text.strip() and text not in said],
             [(each.subject, each.fact) for each in stated],
             [each for each in (lost.card_vectors, lost.passage_vectors) if len(each)],
         )
@@ -70,6 +75,8 @@ class _Change:
         elif before.digest != after.session.digest:
             put_turns(db, after.session)
             db.update("sessions", {"digest": after.session.digest}, id=before.id)
+        if after is not None and self.labels:
+            db.update("sessions", {"labels": rows.labels_row(after.session.labels)}, id=before.id)
 
 
 def forget(db: Connection, *, dry_run: bool = False, **what: Any) -> Removed:
@@ -124,6 +131,7 @@ def _changes(
     sessions: Collection[str] = (),
     words: Collection[str] = (),
     subjects: Sequence[str] = (),
+    labels: Sequence[tuple[str, str]] = (),
     everything: bool = False,
 ) -> Iterator[_Change]:
     """In order of time."""
@@ -131,8 +139,11 @@ def _changes(
     numbers: dict[str, list[int]] = {}
     for id, number in dict.fromkeys(turns):
         numbers.setdefault(id, []).append(number)
+    names: dict[str, list[str]] = {}
+    for id, name in labels:
+        names.setdefault(id, []).append(name)
     about = {subject.casefold() for subject in subjects}
-    named = {*of_cards.values(), *numbers, *sessions, *words}
+    named = {*of_cards.values(), *numbers, *sessions, *words, *names}
     records = reads.sessions(db)
     missing = [f"card {id!r}" for id in cards if id not in of_cards]
     missing += [f"session {id!r}" for id in sorted(named - {record.id for record in records})]
@@ -149,6 +160,8 @@ def _changes(
         id = whole.session.id
         own = [card for card, session in of_cards.items() if session == id]
         change = _change(whole, own, numbers.get(id, ()), about, words=id in words)
+        if id in names:
+            change = _without_labels(change, names[id])
         if everything or id in sessions:
             change = replace(change, after=None, turns=len(whole.session.turns))
         yield change
@@ -187,7 +200,17 @@ def _change(
         gone = gone.union(said)
     if about:
         left = replace(left, derived=_without_subjects(left.derived, about))
-    return _Change(whole, left, [*named, *sorted(lost)], len(gone))
+    return _Change(whole, left, [*named, *sorted(lost)], len(gone), ())
+
+
+def _without_labels(change: _Change, names: Collection[str]) -> _Change:
+    """`change`, which keeps the session, and these labels of it forgotten."""
+    before, after = change.before.session, change.after
+    gone = [name for name in names if name in before.labels]
+    if after is not None:
+        after = replace(after, session=after.session.without_labels(gone))
+    ids = [*change.ids, *(marks.label_mark(before, name) for name in gone)]
+    return replace(change, after=after, ids=ids, labels=gone)
 
 
 def _without_subjects(made: Derived, about: Collection[str]) -> Derived:

@@ -55,7 +55,7 @@ def following(
 
 
 def forgotten(gone: Forgotten) -> dict[str, int]:
-    counted = ("cards", "sessions", "turns", "quarantined")
+    counted = ("cards", "sessions", "turns", "quarantined", "labels")
     return {name: getattr(gone, name) for name in counted if getattr(gone, name)}
 
 

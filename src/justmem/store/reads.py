@@ -64,9 +64,10 @@ def _waiting(db: Connection, most: int) -> list[Session]:
 
 
 def blanked(db: Connection, session: Session) -> Session:
-    """The session without the words of forgotten turns."""
+    """The session without the words of forgotten turns, and without forgotten labels."""
     found = db.select("id", "forgotten", prefix=marks.prefix(session.id))
     gone = [mark for (mark,) in found]
+    session = marks.without_marked_labels(session, gone)
     return session.without(marks.find_marked(session, gone)) if gone else session
 
 

@@ -17,7 +17,7 @@ const KEEPS = {
   turn: "Forgets its words and the cards that it supports. The other turns keep their numbers.",
   period: "Forgets the sessions of these days, with their words and cards.",
   session: "Forgets its words, its cards and their search index.",
-  subject: "Forgets the cards about it or naming it, the turns that support them, and the turns that name it.",
+  subject: "Forgets the cards about it or naming it, the turns that support them, and the turns and labels that name it.",
   everything: "Forgets all words, cards and counts of this space, and the space itself.",
 };
 
@@ -61,7 +61,7 @@ function asked(what) {
 
 async function preview(context, what, result) {
   const { space, signal } = context;
-  const { forgotten, cards } = what.kind === "everything" ? await whole(space, signal)
+  const { forgotten, cards, labels = [] } = what.kind === "everything" ? await whole(space, signal)
     : await post(inSpace(space, "forget"), { ...asked(what), preview: true }, signal);
   const parts = told(forgotten);
   const heading = h("h2", { tabindex: "-1" }, parts ? `This would forget ${parts}` : "There is nothing to forget");
@@ -92,6 +92,7 @@ async function preview(context, what, result) {
   result.append(
     h("p", {}, KEEPS[what.kind]),
     cards.length ? rows(space, cards) : "",
+    labels.length ? h("p", {}, `Labels: ${labels.join(", ")}`) : "",
     forgotten.cards > cards.length && cards.length ? h("p", { class: "quiet" }, `and ${count(forgotten.cards - cards.length, "more card")}`) : "",
     h("form", { class: "confirm", submit },
       what.kind === "everything" ? field(`To go on, type the name of the space: ${space}`, Object.assign(sure, { id: "f-sure" })) : "",
@@ -106,8 +107,8 @@ async function whole(space, signal) {
   return { forgotten: { cards: stats.cards, sessions, turns: stats.turns }, cards: [] };
 }
 
-const told = ({ cards, sessions, turns }) =>
-  [cards && count(cards, "card"), sessions && count(sessions, "session"), turns && count(turns, "turn")].filter(Boolean).join(", ");
+const told = ({ cards, sessions, turns, labels }) =>
+  [cards && count(cards, "card"), sessions && count(sessions, "session"), turns && count(turns, "turn"), labels && count(labels, "label")].filter(Boolean).join(", ");
 
 async function letGo(context, what, result) {
   const done = what.kind === "everything" ? await erase(inSpace(context.space), { verify: what.verify })
