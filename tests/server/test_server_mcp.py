@@ -102,9 +102,12 @@ async def used(client: Client) -> None:
     assert listed.startswith(session)
     seen = await data(client, "forget", session=session, preview=True)
     gone = await data(client, "forget", session=session, verify=True)
-    assert seen == {"cards": 1, "sessions": 1, "turns": 1, "verified": False}
+    assert seen == {"cards": 1, "sessions": 1, "turns": 1, "labels": 0, "verified": False}
     assert gone == {**seen, "verified": True}
     assert await shown(client, "sessions") == []
+    nothing = await client.call_tool("forget", {"subject": "Nobody"})
+    assert nothing.is_error
+    assert "nothing about 'Nobody'" in nothing.content[0].text
 
 
 async def shown(client: Client, what: str, name: str | None = None) -> list[str]:
@@ -117,7 +120,10 @@ async def lived_with(client: Client) -> None:
     turns = [{"text": "I live in Graz.", "speaker": "Mira"}]
     await data(client, "remember", session="home", turns=turns, at="2023-01-10", append=True)
     turns = [{"text": "I live in Vienna.", "speaker": "Mira"}]
-    grown = await data(client, "remember", session="home", turns=turns, append=True)
+    moved: Any = {"session": "home", "turns": turns, "labels": {"topic": "home"}, "append": True}
+    grown = await data(client, "remember", **moved)
+    asked: Any = {"question": "Where does Mira live?", "labels": {"topic": "home"}}
+    assert (await data(client, "recall", **asked))["cards"]
     assert ["Graz" in grown["cards"][0], "Vienna" in grown["cards"][1]] == [True, True]
     again = await data(client, "remember", session="home", rebuild=True)
     assert again["cards"] == grown["cards"]
@@ -176,11 +182,13 @@ async def test_every_tool_says_what_it_does_to_memory_and_what_it_gives(server: 
     assert changing == {"remember", "note", "correct", "forget"}
 
 
-async def test_the_definitions_of_the_tools_are_short(tmp_path: Path) -> None:
-    """A client sends them with every request of a chat."""
+async def test_the_definitions_of_the_tools_are_short(server: Running, tmp_path: Path) -> None:
+    """A client sends them with every request of a chat. Counted as JSON without spaces."""
+    async with over_http(server, server.key("ana")) as client:
+        served = (await client.list_tools()).tools
     async with over_stdio(tmp_path) as client:
-        tools = (await client.list_tools()).tools
-    shown = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in tools]
+        assert (await client.list_tools()).tools == served
+    shown = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in served]
     assert sum(map(tokens.count, shown)) < 1500
 
 

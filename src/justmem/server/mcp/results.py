@@ -50,6 +50,7 @@ class ForgetResult(BaseModel):
     cards: int
     sessions: int
     turns: int
+    labels: int
     verified: bool
 
 

@@ -167,6 +167,7 @@ class Tools:
         ] = None,
         at: When = None,
         session: Annotated[str | None, Field(description="An id. Replaces its session.")] = None,
+        labels: Labels = None,
         append: Annotated[bool, Field(description="Add to the session instead.")] = False,
         rebuild: Annotated[bool, Field(description="Only make its cards again.")] = False,
     ) -> RememberResult:
@@ -181,7 +182,9 @@ class Tools:
                 async with access.memory() as memory:
                     (done,) = await memory.rebuild(session)
             else:
-                given = text or [{"role": "user", **turn} for turn in turns or ()]
+                said = turns if text is None else [{"text": text}]
+                own = [{"role": "user", **turn} for turn in said or ()]
+                given = {"turns": own, "labels": labels}
                 done = await access.remember(given, id=session, at=at, append=append, wait=_WAIT)
         return RememberResult(
             session=done.session_id,
@@ -258,6 +261,7 @@ class Tools:
             cards=gone.cards,
             sessions=gone.sessions,
             turns=gone.turns,
+            labels=gone.labels,
             verified=gone.certificate is not None,
         )
 
