@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from justmem import transcripts
 from justmem.errors import InvalidFile
 from justmem.transcripts import read, read_bytes
 
@@ -164,6 +165,17 @@ def test_a_zip_without_conversations_says_what_it_holds(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- ChatGPT
+
+
+def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in ("1", "2"):
+            archive.writestr(f"{part}/conversations.json", " " * 600)
+    monkeypatch.setattr(transcripts, "_MOST_UNPACKED", 1000)
+    with pytest.raises(InvalidFile, match="1,200 bytes, and at most 1,000"):
+        read(tmp_path / "a.zip")
 
 
 def test_only_the_branch_of_a_chatgpt_export_that_was_seen_is_read() -> None:

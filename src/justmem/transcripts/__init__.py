@@ -37,6 +37,7 @@ _EXPECTED = (
     "text, or an export of ChatGPT, Claude (.zip or conversations.json), WhatsApp, mem0 or Zep."
 )
 _LONGEST_TITLE = 200
+_MOST_UNPACKED = 2 << 30  # bytes of all files of a .zip that are read
 _EXPORTED = re.compile(
     r"conversations([-_]\d+)?\.json|(memories|projects)\.json|_chat\.txt|.*WhatsApp.*\.txt"
 )
@@ -124,6 +125,11 @@ def _unpacked(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
             if not members:
                 some = ", ".join(held[:5]) or "nothing"
                 raise InvalidFile(f"{name} holds no conversations.json (it holds {some}).")
+            if (size := sum(archive.getinfo(each).file_size for each in members)) > _MOST_UNPACKED:
+                raise InvalidFile(
+                    f"{name} would unpack to {size:,} bytes, and at most {_MOST_UNPACKED:,} are "
+                    "read at once. Unpack it, and read its files one by one."
+                )
             for member in members:
                 yield f"{name}/{member}", archive.read(member)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
