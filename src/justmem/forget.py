@@ -300,10 +300,16 @@ async def _expired(store: Store, retention: Retention, at: datetime) -> Found:
     """Sessions that are too old, what is too old in sessions that went on, and the words of others
     that have their cards."""
     records = await store.sessions()
-    old = [record for record in records if retention.expired(record.at, at, record.until)]
+    first = retention.first_day(at)
+    early = set[str]() if first == date.min else set(await store.said_before(first))
+    old = [
+        record
+        for record in records
+        if record.id in early or retention.expired(record.at, at, record.until)
+    ]
     notes = [record.id for record in old if record.is_note]
     ids = [record.id for record in old if not record.is_note]
-    last = retention.first_day(at) - timedelta(days=1) if ids else date.max
+    last = first - timedelta(days=1) if ids else date.max
     found = await _said_between(store, ids, date.min, last)
     taken = {*notes, *found["sessions"], *(id for id, _ in found["turns"])}
     words = [

@@ -57,6 +57,18 @@ async def test_a_session_that_went_on_keeps_what_was_said_later(make: Make) -> N
         assert [card.fact for card in await memory.cards()] == left
 
 
+async def test_turns_of_an_earlier_day_than_their_session_go(make: Make) -> None:
+    memory = await make(retention=Retention(days=30))
+    await memory.append("I own a kite.", id="chat", at="2025-03-01")
+    await memory.append("I own a sled.", id="chat", at="2025-01-01")
+    early = {"role": "user", "text": "I own a harp.", "at": "2025-01-01"}
+    await memory.remember({"id": "all", "at": "2025-03-01", "turns": [early]})
+    assert counts(await memory.expire(at="2025-03-05")) == (2, 1, 2)
+    assert [turn.text for turn in (await memory.session("chat")).turns] == ["I own a kite.", ""]
+    assert [card.fact for card in await memory.cards()] == ["said: I own a kite."]
+    assert counts(await memory.expire(at="2025-03-05")) == (0, 0, 0)
+
+
 async def test_cards_expire_by_their_day_when_their_words_were_dropped(make: Make) -> None:
     memory = await make(retention=Retention(days=30, source_days=0))
     await memory.append("I own a sled.", id="chat", at="2025-01-01")

@@ -238,6 +238,10 @@ class Store(Protocol):
         """In order of time."""
         ...
 
+    async def said_before(self, day: date) -> Sequence[str]:
+        """Ids of sessions with turns whose own time is on an earlier day."""
+        ...
+
     async def read(self, ids: Collection[str]) -> Sequence[StoredSession]:
         """Everything that is stored of the sessions that exist, in the given order. StoreDamaged if
         the words of one are damaged."""

@@ -43,6 +43,12 @@ def sessions(db: Connection) -> list[SessionRecord]:
     return [rows.record_of(each) for each in found]
 
 
+def said_before(db: Connection, day: date) -> list[str]:
+    """Sessions with turns whose own time is on an earlier day."""
+    sql = "SELECT DISTINCT session FROM turns WHERE space = ? AND at < ?"
+    return [id for (id,) in db.rows(sql, db.space, day.isoformat())]
+
+
 def texts(db: Connection, ids: Collection[str], *, checked: bool = True) -> dict[str, Session]:
     """The sessions that exist, in the given order. `checked`: StoreDamaged if their words are."""
     heads = {id: head for id, *head in db.among(rows.HEAD, "sessions", "id", ids)}

@@ -141,6 +141,7 @@ class SqlStore(ABC):
     spend = writing(writes.spend)
 
     sessions = reading(reads.sessions)
+    said_before = reading(reads.said_before)
     read = reading(reads.whole_sessions, lambda found: [each.session.id for each in found])
     log = reading(log.entries)
 
