@@ -25,7 +25,15 @@ from justmem.build import Builder, OnDone, run_each
 from justmem.domain import Access, Answer, Card, Evidence, Plan, Remembered, Session, SubjectProfile
 from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
-from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
+from justmem.intake.sessions import (
+    Day,
+    SessionLike,
+    When,
+    as_filter,
+    as_labels,
+    as_session,
+    id_from_content,
+)
 from justmem.memory_parts import Parts
 from justmem.original_turns import MOST_WAITING, add_waiting_turns, recover
 from justmem.plan import BY_RULES, CheckedPlan, GivenPlan, check_plan, make_plan
@@ -233,6 +241,8 @@ class AsyncMemory(StoredMemory):
         The rest are filters. `limit`: at most this many cards. `labels`: only sessions and notes
         with all these labels. `sessions`: only these ids. `since` and `until`: only what was said
         on these days and between them. `as_of`: memory as it was on that day."""
+        if labels is not None:
+            labels = await self._redaction.labels(as_labels(labels))
         where = await as_filter(self._store, limit, labels, sessions, since, until, as_of)
         await self._bind()
         given, tally = await self._redaction.plan(check_plan(plan)), Tally()

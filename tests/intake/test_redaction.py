@@ -13,7 +13,13 @@ import justmem
 import justmem.config
 from justmem.config.opening import open_memory
 from justmem.domain import SessionState
-from justmem.errors import InputError, InvalidQuestion, InvalidSession, InvalidSetting
+from justmem.errors import (
+    InputError,
+    InvalidQuestion,
+    InvalidSession,
+    InvalidSetting,
+    NotInMemory,
+)
 from justmem.intake.redaction import secrets
 from justmem.testing import HashEmbedder
 from stories import NOW, RUN, Make, extract_history, plan, scripted
@@ -113,6 +119,23 @@ async def test_an_id_that_would_be_redacted_is_refused(make: Make) -> None:
         await memory.remember({**RUN, "id": f"call {CARD}"})
     assert "1111" not in str(raised.value)
     assert await memory.sessions() == []
+
+
+async def test_labels_and_filters_by_them_are_redacted(make: Make) -> None:
+    memory = await make(redact=lambda text: text.replace("Nora", "[name]"))
+    labels = {"who": "Nora", "of Nora": "kayak"}
+    turns = [{"role": "user", "content": "I bought a kayak in Graz."}]
+    await memory.remember({"id": "k", "at": "2024-05-01", "turns": turns, "labels": labels})
+    await memory.note("The kayak is red.", key="n", at="2024-05-01", labels=labels)
+    redacted = {"who": "[name]", "of [name]": "kayak"}
+    assert (await memory.session("k")).labels == redacted
+    assert (await memory.note_at("n")).labels == redacted
+    for asked in (labels, redacted):
+        found = await memory.recall("kayak?", at=NOW, plan={}, labels=asked)
+        assert {card.session_id for card in found.cards} == {"k", "note:n"}
+    with pytest.raises(NotInMemory, match=r"who=\[name\] Weber") as raised:
+        await memory.recall("kayak?", labels={"who": "Nora Weber"})
+    assert "Nora" not in str(raised.value)
 
 
 async def test_speakers_are_redacted_too(make: Make) -> None:

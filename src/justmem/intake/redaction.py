@@ -1,8 +1,8 @@
 """Redaction: removes secrets before anything is stored or sent to a model.
 
 A hook is a function from text to text, synchronous or asynchronous. It gets every turn, every
-speaker's name, every value of a label and every question. It must not change its own output,
-because turns that wait for their cards pass it again.
+speaker's name, every question, and the names and values of labels and of filters by them. It must
+not change its own output, because turns that wait for their cards pass it again.
 
 The built-in hook, `secrets`, replaces card numbers, keys, tokens, and passwords in an address or
 after `=` by a word for what it was: `[card number]`. It finds only secrets with a recognisable
@@ -17,7 +17,7 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from justmem.domain import Session, Value
@@ -46,7 +46,7 @@ class Redaction:
             return session, ()
         own_id = session.id != id_from_content(session)
         texts = [text for turn in session.turns for text in (turn.speaker, turn.text)]
-        texts = list(dict.fromkeys([*texts, *session.labels.values(), session.id]))
+        texts = list(dict.fromkeys([*texts, session.id]))
         passed = dict(zip(texts, await self._passed(texts), strict=True))
         if own_id and passed[session.id] != session.id:
             raise InvalidSession(
@@ -58,7 +58,10 @@ class Redaction:
             for turn in session.turns
         )
         changed = sum(old != new for old, new in zip(session.turns, turns, strict=True))
-        labels = {name: passed[value] for name, value in session.labels.items() if passed[value]}
+        passed_labels = await self.labels(session.labels)
+        labels = {
+            name: value for name, value in passed_labels.items() if name.strip() and value.strip()
+        }
         left = as_session(session.model_copy(update={"turns": turns, "labels": labels}))
         if rename and not own_id:
             left = left.model_copy(update={"id": id_from_content(left)})
@@ -81,6 +84,11 @@ class Redaction:
     async def name(self, speaker: str) -> str:
         (left,) = await self._passed([speaker])
         return left
+
+    async def labels(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Their names and values, redacted. Some may be empty, or share a name now."""
+        names, values = await self._passed([*labels]), await self._passed([*labels.values()])
+        return dict(zip(names, values, strict=True))
 
     async def plan(self, plan: P) -> P:
         """The caller's plan, redacted."""

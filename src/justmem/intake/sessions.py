@@ -324,7 +324,7 @@ async def _ids(
         if missing := sorted(wanted - ids):
             raise NotInMemory(f"There is no session {missing[0]!r} in this space.")
         ids = wanted
-    for name, value in as_labels(labels).items():
+    for name, value in (labels or {}).items():
         with_it = {record.id for record in records if record.labels.get(name) == value}
         if not with_it:
             raise NotInMemory(f"No session or note has the label {name}={value}.")

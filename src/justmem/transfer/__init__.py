@@ -141,7 +141,7 @@ def _texts(whole: StoredSession) -> list[str]:
     made = whole.derived
     return [
         *(text for turn in whole.session.turns for text in (turn.speaker, turn.text)),
-        *whole.session.labels.values(),
+        *(part for label in whole.session.labels.items() for part in label),
         *(card.text for card in made.cards),
         *(f"{held.subject} {held.fact}" for held in made.quarantined),
         *(card.text for each in made.corrections for card in (each.before, each.after)),
