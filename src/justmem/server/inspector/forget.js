@@ -15,7 +15,7 @@ const CHOICES = {
 const KEEPS = {
   card: "The conversation it comes from stays. To forget what was said, forget its turn.",
   turn: "Forgets its words and the cards that it supports. The other turns keep their numbers.",
-  period: "Forgets the sessions of these days, with their words and cards.",
+  period: "Forgets the sessions of these days, and turns of these days in sessions that lasted longer, with their cards.",
   session: "Forgets its words, its cards and their search index.",
   subject: "Forgets the cards about it or naming it, the turns that support them, and the turns and labels that name it.",
   everything: "Forgets all words, cards and counts of this space, and the space itself.",
