@@ -159,8 +159,7 @@ class AsyncMemory(StoredMemory):
         replaced; without a key, one is made from the text. `value` is a JSON
         value, or JSON as bytes, which is stored unchanged. The note is valid from `at` (default:
         now) and expires at `until`."""
-        when = self._time(at)
-        now = self._time()
+        when, now = self._time(at), self.parts.clock()
         note = as_note(text, key=key, value=value, at=when, until=until, labels=labels, now=now)
         given, changed = await self._redaction.session(note, rename=False)
         check_redacted(given)

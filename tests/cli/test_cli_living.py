@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from cli_runs import Run
@@ -64,6 +65,9 @@ def test_notes_as_commands(run: Run) -> None:
     run(*asked[:-1], "--label", "topic=x", code=1)
     run(*asked[:-1], "--label", "topic", code=2)
     run("note", "Late.", "--until", "2020-01-01", code=2)
+    offset = run("note", "Now.", "--until", "2090-01-01T12:00+05:00", "--json")["until"]
+    assert datetime.fromisoformat(offset).astimezone(UTC) == datetime(2090, 1, 1, 7, tzinfo=UTC)
+    run("note", "Soon.", "--until", "soon", code=2)
     run("forget", "--key", "allergy", "--yes")
     run("show", "allergy", code=1)
 

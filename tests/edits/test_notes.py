@@ -101,10 +101,25 @@ async def test_a_note_expires(make: Make) -> None:
         assert bool(evidence.cards) == valid
     await memory.expire(at="2024-06-03")
     assert await memory.cards() == []
-    until = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=5)))
-    for given in (until, until.isoformat()):
-        await memory.note("The door code is 4711.", key="door", until=given)
-        assert (await memory.note_at("door")).until == until.astimezone().replace(tzinfo=None)
+
+
+EARLY, LATE = timezone(timedelta(hours=-5)), timezone(timedelta(hours=9))
+
+
+@pytest.mark.parametrize("zone", [None, EARLY, LATE])
+async def test_an_offset_and_an_epoch_of_until_become_the_time_of_the_clock(
+    make: Make, zone: timezone | None
+) -> None:
+    now = datetime(2030, 1, 1, 12, tzinfo=zone)
+    memory = await make(clock=lambda: now)
+    until = now.astimezone() + timedelta(minutes=30)
+    forms: list[Any] = [until, until.astimezone(EARLY), until.astimezone(LATE).isoformat()]
+    for given in (*forms, until.timestamp(), str(int(until.timestamp() * 1000))):
+        card = await memory.note("The door code is 4711.", key="door", until=given)
+        assert card.until == datetime(2030, 1, 1, 12, 30)
+    for given in (now.astimezone(LATE), now.timestamp()):
+        with pytest.raises(InputError, match="in the past"):
+            await memory.note("The door code is 4711.", key="door", until=given)
 
 
 async def test_a_note_expires_to_the_millisecond(make: Make) -> None:

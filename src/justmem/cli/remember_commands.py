@@ -121,7 +121,7 @@ def note(
     key: str | None = option("Your key. A note with the same key is replaced."),
     value: str | None = option("JSON to keep with it."),
     at: datetime | None = a_time("When it holds from. Default: now."),
-    until: datetime | None = a_time("When it expires."),
+    until: str | None = option("When it expires: 2024-05-20T14:30."),
     label: list[str] | None = LABELS,
 ) -> None:
     """Store a text as a card, without extraction."""

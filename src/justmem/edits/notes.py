@@ -14,7 +14,7 @@ from typing import Any
 
 from justmem.domain import NOTE, Card, Note, Session, Turn, card_id
 from justmem.errors import InputError, NotInMemory
-from justmem.intake.sessions import as_labels, as_time
+from justmem.intake.sessions import When, as_deadline, as_labels
 from justmem.ports import Extraction, Store, texts_of
 from justmem.runtime.validation import as_text, clean, describe
 
@@ -30,16 +30,17 @@ def as_note(
     key: str | None,
     value: object,
     at: datetime,
-    until: datetime | str | None,
+    until: When,
     labels: Mapping[str, str] | None,
     now: datetime,
 ) -> Session:
-    """The session that a note is stored as. InputError for anything that cannot be one."""
+    """The session that a note is stored as. InputError for anything that cannot be one. `until` is
+    compared with the clock, which says `now`."""
     words = as_text(text, "The text of a note")
     if not words.strip() or len(words) > LONGEST_TEXT:
         raise InputError(f"The text of a note must have 1 to {LONGEST_TEXT:,} characters.")
-    end = None if until is None else as_time(_local(until))
-    if end is not None and end <= now:
+    end = None if until is None else as_deadline(until, now.tzinfo)
+    if end is not None and end <= now.replace(tzinfo=None):
         raise InputError(f"until ({end}) is in the past. Nothing was stored.")
     if end is not None and end <= at:
         raise InputError(f"until ({end}) is not after at ({at}). Nothing was stored.")
@@ -51,17 +52,6 @@ def as_note(
         hashlib.blake2b(words.encode(), digest_size=6).hexdigest() if key is None else as_key(key)
     )
     return Session(id=NOTE + name, at=at, turns=tuple(turns), labels=as_labels(labels), until=end)
-
-
-def _local(until: datetime | str) -> datetime | str:
-    """It is compared with this machine's clock, so an offset counts here."""
-    try:
-        when = datetime.fromisoformat(until.strip()) if isinstance(until, str) else until
-        if isinstance(when, datetime) and when.tzinfo is not None:
-            return when.astimezone().replace(tzinfo=None)
-    except (ValueError, OverflowError):
-        pass  # seconds since 1970, or an error
-    return until
 
 
 def _json(value: object) -> str:

@@ -240,6 +240,22 @@ _YEARS = range(1900, 2101)
 def as_time(value: object, zone: tzinfo | None = None) -> datetime:
     """A datetime, an ISO string, or an epoch in seconds or milliseconds (read as UTC). A UTC time
     becomes the local time of `zone`. Raises InvalidSession for anything else."""
+    when = _checked_time(value)
+    if zone is not None and when.tzinfo is not None and not when.utcoffset():
+        when = when.astimezone(zone)
+    return when.replace(tzinfo=None, fold=0)
+
+
+def as_deadline(value: object, zone: tzinfo | None) -> datetime:
+    """The same for a time that is compared with a clock: any offset, and an epoch, becomes the
+    local time of `zone`, the clock's. None: of this machine."""
+    when = _checked_time(value)
+    if when.tzinfo is not None:
+        when = when.astimezone(zone)
+    return when.replace(tzinfo=None, fold=0)
+
+
+def _checked_time(value: object) -> datetime:
     try:
         when = _time(value)
     except (ValueError, OverflowError, OSError):
@@ -251,9 +267,7 @@ def as_time(value: object, zone: tzinfo | None = None) -> datetime:
             f"{describe(value)} is in the year {when.year}, which cannot be right "
             f"(expected {_YEARS.start} to {_YEARS.stop - 1}). {TIMES}"
         )
-    if zone is not None and when.tzinfo is not None and not when.utcoffset():
-        when = when.astimezone(zone)
-    return when.replace(tzinfo=None, fold=0)
+    return when
 
 
 def _time(value: object) -> datetime | None:

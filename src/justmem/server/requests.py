@@ -57,9 +57,16 @@ Offset = Annotated[int, Query(ge=0, le=2**31)]
 Time = Annotated[
     str | float,
     Field(
-        description="ISO 8601, or seconds since 1970. Local time of the speaker; an offset is "
-        "ignored.",
+        description="ISO 8601, or seconds since 1970, read as UTC. Local time of the speaker; an "
+        "offset is ignored.",
         examples=["2024-05-20T14:30"],
+    ),
+]
+Deadline = Annotated[
+    str | float,
+    Field(
+        description="ISO 8601 in the server's local time or with an offset, or seconds since 1970.",
+        examples=["2024-05-20T14:30+02:00"],
     ),
 ]
 Labels = Annotated[dict[str, str], Field(description="Names and values to filter by.")]

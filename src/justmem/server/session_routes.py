@@ -19,6 +19,7 @@ from justmem.domain import (
 from justmem.errors import InputError
 from justmem.server.requests import (
     Body,
+    Deadline,
     Id,
     Labels,
     Limit,
@@ -193,7 +194,7 @@ class NoteIn(Body):
     value: Any = None
     value_json: str | None = None
     at: Time | None = None
-    until: Time | None = None
+    until: Deadline | None = None
     labels: Labels | None = None
 
 
