@@ -28,7 +28,8 @@ class Gated:
 
     async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         self.seen.append(f"{session.id}:{session.turns[-1].text}")
-        await self.gate.wait()
+        async with asyncio.timeout(20):  # a test that failed ends
+            await self.gate.wait()
         return Extraction(cards=[])
 
 
