@@ -49,7 +49,7 @@ ONLY_SQLITE = {
     "CREATE TABLE more (words TEXT)": "a table 'more' that JustMem did not make",
     "CREATE VIEW seen AS SELECT text FROM turns": "a view 'seen' that JustMem did not make",
     "CREATE INDEX by_fact ON cards (hex(fact))": "an index 'by_fact' that JustMem did not make",
-    "ALTER TABLE turns ADD COLUMN more TEXT": "a table 'turns' that JustMem did not make",
+    "ALTER TABLE turns ADD COLUMN more TEXT": "a table 'turns' that JustMem did not make like",
 }
 
 
@@ -80,6 +80,8 @@ async def test_damage_is_named(store: SqlStore, sql: str) -> None:
     damage = (await store.check()).damage
     assert any(IN_SQLITE[sql] in each.what for each in damage), damage
     assert all(each.fix for each in damage)
+    added = any("DROP" in each.fix for each in damage)
+    assert added == sql.startswith("CREATE")  # our own tables are never to be removed
 
 
 async def test_much_damage_is_told_in_short(store: SqlStore) -> None:

@@ -46,18 +46,19 @@ class TestClearErrors:
         with pytest.raises(StoreError, match="the password"):
             await open_store(database_url.replace("//justmem_tests@", "//nobody_here@"), "ana")
 
+    @pytest.mark.parametrize("table", ["format", "migrations", "versions"])
     async def test_a_database_of_an_earlier_format_is_explained_and_left_as_it_was(
-        self, administrator_url: str, worker_id: str
+        self, administrator_url: str, worker_id: str, table: str
     ) -> None:
         url = create_database(administrator_url, f"justmem_{worker_id}_old")
         with psycopg.connect(url, autocommit=True) as db:
             db.execute("CREATE SCHEMA justmem")
-            db.execute("CREATE TABLE justmem.format (version integer)")
+            db.execute(f"CREATE TABLE justmem.{table} (version integer)")
         with pytest.raises(StoreError, match=r"earlier format.*justmem export.*justmem import"):
             await open_store(url, "ana")
         with psycopg.connect(url) as db:
             tables = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'justmem'")
-            assert tables.fetchall() == [("format",)]
+            assert tables.fetchall() == [(table,)]
 
     async def test_a_role_that_may_only_read_reads_and_is_told_so_when_it_writes(
         self, open_postgres: OpenSpace, database_url: str

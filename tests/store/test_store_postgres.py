@@ -74,7 +74,7 @@ class TestRowSecurity:
             "WHERE n.nspname = 'justmem' AND c.relkind IN ('r', 'p') "
             "AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
         )
-        assert unguarded == [("versions",)]
+        assert unguarded == [("schema_versions",)]
 
     async def test_the_tests_role_is_one_that_row_security_holds_for(
         self, database_url: str
@@ -89,7 +89,7 @@ class TestRowSecurity:
 _OURS = "JOIN pg_namespace n ON n.nspname = 'justmem' AND n.oid ="
 REFUSED = (  # queries that find it
     f"SELECT c.relname FROM pg_class c {_OURS} c.relnamespace WHERE c.relkind IN ('r', 'p') "
-    "AND c.relname <> 'versions' AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a "
+    "AND c.relname <> 'schema_versions' AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a "
     "ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
     "WHERE i.indrelid = c.oid AND i.indisprimary AND a.attname = 'space')",
     f"SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid {_OURS} "

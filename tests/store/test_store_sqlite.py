@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from justmem.ports import session_in
 from justmem.store import arrays, schema, sqlite
 from justmem.store.files import PAGE
 from justmem.store.sqlite import open_store, spaces
+from justmem.store.sqlite_connection import OLD_APPLICATIONS
 from justmem.store.store import SqlStore
 from store_contract import (
     DIM,
@@ -182,6 +184,16 @@ class TestMigrations:
             await open_space("version-1")
         assert old.read_bytes() == before
         assert [file.name for file in old.parent.iterdir()] == [old.name]
+
+    @pytest.mark.parametrize("application", OLD_APPLICATIONS)
+    async def test_a_file_is_of_an_earlier_format_by_its_header(
+        self, open_space: OpenSpace, folder: Path, application: int
+    ) -> None:
+        await (await open_space()).close()
+        with closing(sqlite3.connect(folder / "ana.db")) as db:
+            db.execute(f"PRAGMA application_id = {application}")
+        with pytest.raises(StoreError, match="earlier format"):
+            await open_space()
 
     async def test_every_migration_is_reached_by_those_who_open_at_once(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch

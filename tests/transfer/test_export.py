@@ -243,7 +243,7 @@ async def test_a_changed_file_stores_nothing(opened: Opened, tmp_path: Path) -> 
     (head, session, end) = (lines[0], lines[1], lines[-1])
     flipped = bytearray(b"".join(lines))
     flipped[len(head) + 60] ^= 1
-    newer = edited(head, justmem=2)
+    newer = edited(head, justmem=3)
     said, card = json.loads(session)["session"], json.loads(session)["cards"][0]
 
     def with_session(**fields: Any) -> bytes:
@@ -255,6 +255,7 @@ async def test_a_changed_file_stores_nothing(opened: Opened, tmp_path: Path) -> 
         (b"PK\x03\x04 a zip file", "not an export"),
         (b'{"id": "s1", "turns": []}\n', "justmem remember"),
         (b"".join([newer, *lines[1:]]), "upgrade"),
+        (b"".join([edited(head, justmem=1), *lines[1:]]), "earlier format.*version that wrote it"),
         (b"".join(lines[:-1]), "cut short"),
         (b"".join(lines[:-1]) + end[:-20], "damaged at line"),
         (b"".join([*lines[:2], *lines[3:]]), "checksum does not match"),
@@ -300,7 +301,7 @@ async def test_the_lines_match_the_docs(opened: Opened, tmp_path: Path) -> None:
     kinds = [line["is"] for line in lines]
     assert kinds == ["export", *["session"] * 3, "end"]
     head, first, end = lines[0], lines[1], lines[-1]
-    assert (head["justmem"], head["space"], head["sessions"]) == (1, "ana", 3)
+    assert (head["justmem"], head["space"], head["sessions"]) == (2, "ana", 3)
     assert len(head["forgotten"]) == 1
     said = first["session"]
     assert said["turns"][0] == {"speaker": "User", "text": RUN["turns"][0]["content"]}

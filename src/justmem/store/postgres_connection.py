@@ -259,6 +259,7 @@ def _shown(url: str) -> str:
 
 # ---------------------------------------------------------------- migrations
 
+_OLD_TABLES = ("format", "migrations", "versions")  # of earlier formats
 _LOCK = 0x4A4D454D  # one migration at a time
 _OWN = "space = current_setting('justmem.space', true)"
 _OR_ALL = f"{_OWN} OR current_setting('justmem.everyone', true) = 'on'"
@@ -278,11 +279,11 @@ def _version(connection: Raw, shown: str) -> int:
         found = connection.execute("SELECT to_regclass(%s)", [f"justmem.{table}"]).fetchone()
         return found != (None,)
 
-    if exists("format") or exists("migrations"):
+    if any(map(exists, _OLD_TABLES)):
         raise StoreError(schema.explain_old(f"The schema justmem at {shown}"))
-    if not exists("versions"):
+    if not exists("schema_versions"):
         return 0
-    row = connection.execute("SELECT max(version) FROM justmem.versions").fetchone()
+    row = connection.execute("SELECT max(version) FROM justmem.schema_versions").fetchone()
     version = int(row[0]) if row else 0
     if version > len(schema.MIGRATIONS):
         raise StoreTooNew(schema.explain_new(f"The store at {shown}", version))
@@ -292,7 +293,7 @@ def _version(connection: Raw, shown: str) -> int:
 def _add_migrations(connection: Raw, version: int) -> None:
     if version == 0:
         connection.execute("CREATE SCHEMA IF NOT EXISTS justmem")
-        connection.execute("CREATE TABLE justmem.versions (version INTEGER NOT NULL)")
+        connection.execute("CREATE TABLE justmem.schema_versions (version INTEGER NOT NULL)")
     connection.execute("SET LOCAL search_path = justmem")
     for number, migration in enumerate(schema.MIGRATIONS[version:], version + 1):
         for statement in schema.statements(migration, blob="BYTEA"):
@@ -300,7 +301,7 @@ def _add_migrations(connection: Raw, version: int) -> None:
             if table := re.match(r"CREATE TABLE (\w+)", statement):
                 for secured in _secured(table[1], statement):
                     connection.execute(secured)
-        connection.execute("INSERT INTO versions VALUES (%s)", [number])
+        connection.execute("INSERT INTO schema_versions VALUES (%s)", [number])
 
 
 def _secured(table: str, statement: str) -> Iterator[str]:

@@ -123,10 +123,10 @@ class SqliteStore(SqlStore):
         searched = Searched()
         if not self.closed:
             if found := await self._connected(foreign, writes=True):
+                listed = "; ".join(f"{each}: {fix}" for each, fix in found)
                 raise NotForgotten(
                     f"It is forgotten, but there is no certificate: {self.path} contains objects "
-                    f"that JustMem did not create and that may hold words ({', '.join(found)}). "
-                    "Look at them, and remove them with DROP in SQLite."
+                    f"that JustMem did not make like this and that may hold words. {listed}."
                 )
             await self._sweep(thorough=True)
             searched = await self._connected(lambda db: in_tables(db, pieces), writes=True)
@@ -213,8 +213,10 @@ def damage(db: Connection) -> list[tuple[str, str]]:
     broken = [line for (line,) in db.rows("PRAGMA integrity_check(20)") if line != "ok"]
     if broken:
         return [(f"the file is damaged: {line}", RESTORE) for line in broken]
-    fix = "see what it is, and remove it with DROP in SQLite"
-    return [(f"the file holds {each} that JustMem did not make", fix) for each in foreign(db)]
+    return [
+        (f"the file holds {each} that JustMem did not make like this", fix)
+        for each, fix in foreign(db)
+    ]
 
 
 # ---------------------------------------------------------------- opening

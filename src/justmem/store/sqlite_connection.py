@@ -26,6 +26,7 @@ from justmem.errors import (
 )
 from justmem.runtime.process import need
 from justmem.store import files, schema
+from justmem.store.check import RESTORE
 from justmem.store.engine import Connection, Row, damaged, values_checked
 from justmem.store.files import Keyring
 from justmem.store.writes import create
@@ -172,8 +173,8 @@ def _named(error: Exception, where: str) -> JustMemError:
 
 # ---------------------------------------------------------------- the schema
 
-APPLICATION = 0x4A4D3033  # "JM03", in the file's header: tells our files from other SQLite files
-OLD_APPLICATIONS = (0x4A4D454D, 0x4A4D3032)
+APPLICATION = 0x4A4D3034  # "JM04", in the file's header: tells our files from other SQLite files
+OLD_APPLICATIONS = (0x4A4D454D, 0x4A4D3032, 0x4A4D3033)
 
 
 def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
@@ -229,15 +230,18 @@ def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
     db.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
 
 
+_DROP = "see what it is, and remove it with DROP in SQLite"
 _OBJECTS = """
     SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
 """
 
 
-def foreign(db: Connection) -> list[str]:
-    """Tables, indexes, triggers and views that JustMem did not make, or not like this."""
+def foreign(db: Connection) -> list[tuple[str, str]]:
+    """Tables, indexes, triggers and views that JustMem did not make, or not like this, and what to
+    do about each."""
+    own = {name for _, name, _ in _made()}
     return [
-        f"{'an' if kind == 'index' else 'a'} {kind} {name!r}"
+        (f"{'an' if kind == 'index' else 'a'} {kind} {name!r}", RESTORE if name in own else _DROP)
         for kind, name, sql in db.rows(_OBJECTS)
         if (kind, name, sql) not in _made()
     ]

@@ -20,7 +20,7 @@ from justmem.domain import Card, Correction, Passage, Quarantined, Session, Sess
 from justmem.errors import InvalidFile
 from justmem.ports import Derived, StoredSession, Vectors
 
-VERSION = 1
+VERSION = 2
 _NONE = np.zeros((0, 0), np.float32)
 _AGAIN = "Export again, or copy the file again. Nothing was stored."
 _Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -40,7 +40,7 @@ class Line(BaseModel):
 
 class Head(Line):
     kind = "export"
-    justmem: int = Field(ge=VERSION, le=VERSION)
+    justmem: int = Field(ge=1, le=VERSION)
     space: str
     made: str
     embedder: str
@@ -172,10 +172,15 @@ def check(file: BinaryIO, name: str) -> tuple[Head, set[str]]:
 def _head(raw: bytes, name: str) -> Head:
     try:
         head = _parsed(raw)
+        if isinstance(head, Head) and head.justmem == VERSION:
+            return head
     except ValueError:
         head = None
     if isinstance(head, Head):
-        return head
+        raise InvalidFile(
+            f"{name} is an export in an earlier format of JustMem, which this version does not "
+            "read. Nothing was stored. Load it with the version that wrote it."
+        )
     raise InvalidFile(
         f"{name} is not an export that this JustMem can load. If it is an export of a newer "
         "JustMem, upgrade. If it is from another program, use `justmem remember`."
