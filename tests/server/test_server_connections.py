@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import select
 import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -158,23 +159,53 @@ def test_requests_without_a_key_do_not_block_others(server: Running) -> None:
         assert answered(busy).startswith(b"HTTP/1.1 422")
 
 
-def test_one_key_does_not_take_all_connections(server: Running) -> None:
+@contextmanager
+def few_files(limit: int) -> Iterator[None]:
+    """Processes that are started inside may have so many files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def one_more_than(most: int, server: Running, stack: ExitStack) -> list[socket.socket]:
+    """So many half questions of one key are open. One more is refused."""
     unfinished = half_a_question(server)  # each request has the same key
+    open = [stack.enter_context(connected(server)) for _ in range(most + 1)]
+    for line in open:
+        line.sendall(unfinished)
+    ((last,), _, _) = select.select(open, [], [], 60)  # the one that was read last
+    refused = answered(last)
+    assert refused.startswith(b"HTTP/1.1 429")
+    assert f"This key has {most} open requests".encode() in refused
+    return [line for line in open if line is not last]
+
+
+def test_the_limit_of_a_key_counts_the_files_that_the_server_may_open(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        open = [stack.enter_context(connected(server)) for _ in range(21)]
-        for line in open:
-            line.sendall(unfinished)
-        ((last,), _, _) = select.select(open, [], [], 60)  # the one that was read last
-        refused = answered(last)
-        assert refused.startswith(b"HTTP/1.1 429")
-        assert b"This key has 20 open requests" in refused
-        open.remove(last)
+        with few_files(450):  # 400 are for spaces and models, but 100 connections always remain
+            running = stack.enter_context(serve(tmp_path / "s", server="rate = 10000"))
+        one_more_than(50, running, stack)
+        with running.owner() as other:
+            assert other.get("/v1/spaces").status_code == 200
+
+
+def test_a_server_of_one_connection_answers(tmp_path: Path) -> None:
+    with serve(tmp_path / "s", server="connections = 1") as running, running.owner() as owner:
+        assert owner.get("/v1/spaces").status_code == 200
+
+
+def test_one_key_does_not_take_all_connections(server: Running) -> None:
+    with ExitStack() as stack:
+        open = one_more_than(20, server, stack)
         with server.owner() as other:
             assert other.get("/v1/spaces").status_code == 200
         open[0].sendall(b"}")
         assert answered(open[0]).startswith(b"HTTP/1.1 422")
         again = stack.enter_context(connected(server))
-        again.sendall(unfinished + b"}")
+        again.sendall(half_a_question(server) + b"}")
         assert answered(again).startswith(b"HTTP/1.1 422")
 
 

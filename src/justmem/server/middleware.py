@@ -92,7 +92,7 @@ class Middleware:
         if guarded:
             key = scope[KEY] = self._identify(headers, signed_in=_is_mcp(scope))
             self._open[key.id] += 1
-            most = self._serving.connections // 2
+            most = max(1, self._server.connections // 2)
             if self._open[key.id] > most:
                 raise TooMany(f"This key has {most} open requests: wait for an answer.", after=1.0)
         return await self._read(headers, scope, receive)

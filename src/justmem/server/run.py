@@ -10,7 +10,6 @@ import asyncio
 import errno
 import logging
 import socket
-from contextlib import suppress
 from socket import AF_INET, AF_INET6
 
 import uvicorn
@@ -22,7 +21,6 @@ from justmem.server.middleware import KEY
 from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")
-_FILES = 400  # open files for spaces and models
 
 
 def run(server: Server) -> None:
@@ -38,8 +36,8 @@ def run(server: Server) -> None:
         proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=round(serving.grace_seconds),
-        limit_concurrency=serving.connections + 100,
-        http=limited_protocol(serving),
+        limit_concurrency=server.connections + 100,
+        http=limited_protocol(serving, server.connections),
         lifespan="on",
         ws="none",
     )
@@ -59,16 +57,9 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def limited_protocol(serving: ServerSettings) -> type[H11Protocol]:
-    """The protocol of the connections of one server."""
+def limited_protocol(serving: ServerSettings, most: int) -> type[H11Protocol]:
+    """The protocol of the connections of one server, at most `most` at a time."""
     order: dict[Connection, None] = {}  # the longest unused first
-    most = serving.connections
-    with suppress(ImportError):  # Windows
-        import resource
-
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if files != resource.RLIM_INFINITY:
-            most = min(most, max(100, files - _FILES))
 
     class Connection(H11Protocol):
         deadline: asyncio.TimerHandle | None = None

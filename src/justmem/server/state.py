@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,18 @@ T = TypeVar("T")
 log = logging.getLogger("justmem.server")
 
 OPEN_SPACES = 64  # an open space costs a file handle and a few MB; reopening takes milliseconds
+_FILES = 400  # open files for spaces and models
+
+
+def most_connections(setting: int) -> int:
+    """Each connection is an open file, and the system limits the open files of a process."""
+    with suppress(ImportError):  # Windows
+        import resource
+
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files != resource.RLIM_INFINITY:
+            return min(setting, max(100, files - _FILES))
+    return setting
 
 
 class Server:
@@ -43,6 +55,7 @@ class Server:
     ) -> None:
         self.settings = settings
         self.serving = settings.server
+        self.connections = most_connections(self.serving.connections)
         self.clock = clock
         self.keys = keys
         self.sign_in: OAuth | None = None  # for MCP clients that have no key
