@@ -228,6 +228,8 @@ def test_forget_takes_exactly_one_target(ana: httpx.Client) -> None:
     ("method", "path", "status", "says"),
     [
         ("DELETE", "spaces/ana?verfy=true", 422, "query.verfy: there is no such parameter."),
+        ("POST", "spaces/ana/recall?space=team", 422, "query.space: there is no such parameter."),
+        ("GET", "spaces/ana/sessions/bike?id=run", 422, "query.id: there is no such parameter."),
         ("GET", "spaces/ana/sessions?limit=0", 422, "query.limit: it should be greater than"),
         ("GET", "spaces/ana/cards?kind=bogus", 422, "query.kind: it should be 'fact', 'event'"),
         ("GET", "spaces/%ff", 422, "'%ff' is not UTF-8, percent-encoded."),
@@ -249,6 +251,21 @@ def test_a_request_that_cannot_be_served_says_why(
     assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM)
     assert answer.json()["detail"].startswith(says)
     assert ana.get("/v1/spaces/ana").status_code == 200
+
+
+def test_a_request_that_takes_no_body_refuses_one(server: Running) -> None:
+    with server.owner() as owner:
+        owner.post("/v1/spaces/bodiless/sessions?wait=true", json=BIKE)
+        for method, path, body in (
+            ("POST", "/retry", {"session": "zz"}),
+            ("DELETE", "", {"verify": True}),
+            ("GET", "/cards", {"limit": 1}),
+        ):
+            answer = owner.request(method, f"/v1/spaces/bodiless{path}", json=body)
+            assert answer.status_code == 422
+            assert answer.json()["detail"].startswith("body: this request takes none.")
+        assert owner.post("/v1/spaces/bodiless/retry", json={}).json() == {"sessions": 0}
+        assert owner.delete("/v1/spaces/bodiless").json()["sessions"] == 1
 
 
 def test_a_space_can_be_erased_and_begun_again(server: Running) -> None:

@@ -25,7 +25,7 @@ from justmem.server.mcp import HttpTools
 from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem, respond
 from justmem.server.proxy import routes as chat_routes
-from justmem.server.requests import ThisKey, ThisServer, check_query
+from justmem.server.requests import ThisKey, ThisServer, check_parameters
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -95,7 +95,7 @@ def api(server: Server) -> FastAPI:
         card_routes.questions,
         card_routes.router,
     ):
-        app.include_router(router, dependencies=[_KEY, Depends(check_query)])
+        app.include_router(router, dependencies=[_KEY, Depends(check_parameters)])
     app.include_router(chat_routes.router, dependencies=[_KEY])
     app.router.routes += tools.routes
     app.router.default = StaticFiles(directory=PAGES, html=True)

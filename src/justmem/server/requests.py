@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import Depends, Header, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request, params
 from fastapi.dependencies.utils import get_flat_params
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
@@ -34,12 +34,20 @@ def decoded(text: str) -> str:
         raise InputError(f"{text[:100]!r} is not UTF-8, percent-encoded.") from None
 
 
-def check_query(request: Request) -> None:
-    """A misspelt parameter, such as `verfy`, must not be ignored."""
-    known = {field.alias for field in get_flat_params(request.scope["route"].dependant)}
+async def check_parameters(request: Request) -> None:
+    """A misspelt or misplaced parameter, such as `verfy`, must not be ignored."""
+    route = request.scope["route"]
+    known = {
+        field.alias
+        for field in get_flat_params(route.dependant)
+        if not isinstance(field.field_info, params.Path | params.Header)
+    }
     for name in request.query_params:
         if name not in known:
             raise InputError(f"query.{name[:100]}: there is no such parameter.")
+    sent = not {"content-length", "transfer-encoding"}.isdisjoint(request.headers)
+    if sent and route.body_field is None and await request.body() not in (b"", b"{}"):
+        raise InputError("body: this request takes none. Put its parameters into the query.")
 
 
 SpaceName = Annotated[
