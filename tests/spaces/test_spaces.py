@@ -102,6 +102,24 @@ async def test_pinned_cards_are_in_the_recall_of_several_spaces(tmp_path: Path) 
         assert "each line is from its space and [source]" in found.prompt()
 
 
+async def test_pinned_cards_stay_longest_in_a_prompt_of_several_spaces(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path) as spaces:
+        for name in ("ana", "ben"):
+            async with spaces.use(name) as memory:
+                await memory.remember(said("I am allergic to walnuts.", name), at="2024-05-01")
+                for n in range(6):
+                    day = f"2024-06-0{n + 1}"
+                    await memory.remember(said(f"Ana painted boat {n}.", name), at=day)
+                if name == "ana":
+                    await memory.pin((await memory.cards(text="walnuts"))[0].id)
+        found = await spaces.recall("Which boats did Ana paint?", ["ana", "ben"])
+        (pinned,) = (one for one in found.cards if one.pinned)
+        assert (pinned.space, pinned.card.fact) == ("ana", "said: I am allergic to walnuts.")
+        small = [text for size in range(60, 400, 10) if (text := found.prompt(size))]
+        assert small[0].count("ana: ") + small[0].count("ben: ") < len(found.cards)
+        assert all("walnuts" in text for text in small)
+
+
 async def test_a_model_plans_a_question_about_several_spaces_once(tmp_path: Path) -> None:
     reply = {"op": "lookup", "period": "", "spans": False, "source": False, "rewrites": ["a boat"]}
     planner = ScriptedModel(lambda prompt: reply)

@@ -270,6 +270,7 @@ class SpaceCard(Value):
     card: Card
     score: float = 0.0
     earlier: bool = False  # another card has a newer value
+    pinned: bool = False
 
 
 class SpacesEvidence(Value):

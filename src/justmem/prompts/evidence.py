@@ -151,16 +151,19 @@ def prompt_block(
 
 
 def spaces_block(evidence: SpacesEvidence, limit: int, at: datetime | None = None) -> PromptBlock:
-    """The same for the cards of several spaces."""
+    """The same for the cards of several spaces: the lowest cards are left out, pinned ones last."""
     limit, mark = as_count(limit, "tokens"), new_mark()
-    lines = [
-        f"{one_line(one.space)}: {card_line(one.card, earlier=one.earlier)} {_place(one.card)}"
-        for one in evidence.cards
-    ]
-    for count in range(len(lines), 0, -1):
-        text = _block(lines[:count], at or evidence.at, mark, _BESIDE)
+    cards = list(evidence.cards)
+    while cards:
+        lines = [
+            f"{one_line(one.space)}: {card_line(one.card, earlier=one.earlier)} {_place(one.card)}"
+            for one in cards
+        ]
+        text = _block(lines, at or evidence.at, mark, _BESIDE)
         if (size := tokens.count(text)) <= limit:
-            return PromptBlock(text, size, count)
+            return PromptBlock(text, size, len(cards))
+        others = [place for place, one in enumerate(cards) if not one.pinned]
+        del cards[others[-1] if others else -1]
     return PromptBlock()
 
 

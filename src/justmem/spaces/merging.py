@@ -44,6 +44,7 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
                 card=one.card,
                 score=float(scores[i]),
                 earlier=one.card.id in found[space].earlier,
+                pinned=one.card.id in found[space].pinned,
             )
             for i in dict.fromkeys([*chosen, *pinned])
             for space, one in [all[i]]
