@@ -14,8 +14,10 @@ import justmem
 from justmem.errors import InputError, ModelUnavailable, NotInMemory, StoreError
 from justmem.testing import HashEmbedder, ScriptedModel
 
+pytest_plugins = ["postgres_fixtures"]
 
-def spaces_in(folder: Path, **settings: Any) -> justmem.Spaces:
+
+def spaces_in(folder: Path | None = None, **settings: Any) -> justmem.Spaces:
     settings = {"embedder": HashEmbedder(64), "reranker": None, "model": None, **settings}
     return justmem.Spaces(folder=folder, **settings)
 
@@ -144,6 +146,60 @@ async def test_recall_needs_spaces_that_are_there(tmp_path: Path) -> None:
         assert await spaces.names() == []
     with pytest.raises(StoreError, match="closed"):
         await spaces.append("ana", said("Hi"), id="c")
+
+
+async def test_closing_does_not_report_used_spaces_as_erased(tmp_path: Path) -> None:
+    spaces = spaces_in(tmp_path)
+    together = asyncio.Barrier(3)
+
+    async def use(*, again: bool) -> str:
+        async with spaces.use("bob") as memory:
+            await memory.remember(said("I live in Porto."), at="2024-05-01", id="c")
+            await together.wait()  # until all have stored
+            await together.wait()  # until the spaces are closed
+            if again:
+                await memory.cards()
+        return "done"
+
+    tasks = [asyncio.create_task(use(again=again)) for again in (False, True)]
+    await together.wait()
+    await spaces.close()
+    await together.wait()
+    done, failed = await asyncio.gather(*tasks, return_exceptions=True)
+    assert done == "done"
+    assert isinstance(failed, StoreError)
+    assert "is closed" in str(failed)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_space_that_another_process_erases_is_not_held(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("justmem.transfer.BATCH", 1)
+    lines: list[str] = []
+
+    async def export(here: justmem.Spaces, elsewhere: justmem.Spaces) -> None:
+        async with here.use("ana") as memory:
+            for n in range(3):
+                await memory.remember(said("I live in Porto."), at="2024-05-01", id=f"s{n}")
+            async for line in memory.export():
+                lines.append(line)
+                if len(lines) == 2:
+                    await elsewhere.erase("ana")
+                assert await here.holds("ana", memory) == (len(lines) < 2)
+
+    store = (
+        {"folder": tmp_path}
+        if kind == "sqlite"
+        else {"store": request.getfixturevalue("database_url")}
+    )
+    async with spaces_in(**store) as here, spaces_in(**store) as elsewhere:
+        with pytest.raises(NotInMemory, match="no space 'ana'"):
+            await export(here, elsewhere)
+        assert len(lines) == 2
+        async with here.use("ana") as memory:  # a new one
+            assert await memory.sessions() == []
+        await here.erase("ana")
 
 
 async def test_many_spaces_in_turn_keep_few_files_open(tmp_path: Path) -> None:

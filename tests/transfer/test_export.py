@@ -263,6 +263,7 @@ async def test_a_changed_file_stores_nothing(opened: Opened, tmp_path: Path) -> 
         (bytes(flipped), "damaged|checksum does not match"),
         (b"".join([*lines, session]), "checksum does not match"),
         (signed([head, session, *lines[1:]]), "occurs twice"),
+        (signed([head, session, end]), "it has 1 of 3 sessions"),
         (signed([head, b"[]\n", *lines[1:]]), "unknown kind"),
         (signed([head, b'{"is":"song"}\n', *lines[1:]]), "'song' is an unknown kind"),
         (signed([head, head, *lines[1:]]), "second line 'export'"),

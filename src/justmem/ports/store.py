@@ -299,6 +299,10 @@ class Store(Protocol):
         meanwhile."""
         ...
 
+    async def exists(self) -> bool:
+        """False once the space was erased, also by another process."""
+        ...
+
     async def metadata(self) -> SpaceMetadata: ...
 
     async def put(

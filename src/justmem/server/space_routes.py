@@ -91,6 +91,6 @@ async def _pieces(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
     async with access.memory() as memory, aclosing(memory.export(vectors=vectors)) as lines:
         async for line in lines:
             for start in range(0, len(line), _PIECE):
-                if not access.server.spaces.holds(access.space, memory):
+                if not await access.server.spaces.holds(access.space, memory):
                     raise no_such_space(access.space)
                 yield line[start : start + _PIECE]

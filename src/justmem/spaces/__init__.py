@@ -7,7 +7,6 @@ merging       the evidence of several spaces in one ranking
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -39,8 +38,8 @@ class _Open:
 
     store: Store
     memory: AsyncMemory
-    inode: int
     users: int = 0
+    erased: bool = False
 
 
 class Spaces:
@@ -97,20 +96,24 @@ class Spaces:
             with acting_as(by):
                 yield used.memory
         except StoreError as error:
-            if self.holds(space, used.memory):
+            if self._closed or await self._is_there(used):
                 raise
             raise no_such_space(space) from error
         else:
-            if self._open.get(space) is not used:  # the result may have words of it
+            if used.erased:  # the result may have words of it
                 raise no_such_space(space)
         finally:
             used.users -= 1
             await self._close_unused()
 
-    def holds(self, space: str, memory: AsyncMemory) -> bool:
+    async def holds(self, space: str, memory: AsyncMemory) -> bool:
         """Whether the space of a memory in use was not erased meanwhile."""
         used = self._open.get(space)
-        return used is not None and used.memory is memory and used.inode == _inode(used.store)
+        return used is not None and used.memory is memory and await self._is_there(used)
+
+    async def _is_there(self, used: _Open) -> bool:
+        used.erased = used.erased or not await used.store.exists()
+        return not used.erased
 
     def store(self, space: str) -> Store:
         """Of a space that is in use."""
@@ -175,11 +178,13 @@ class Spaces:
         async with self._lock(space):
             erased = await self._opened(space, create=False)
             del self._open[space]
+            erased.erased = True
             try:
                 with acting_as(by):
                     return await erased.memory.forget(everything=True, verify=verify)
             except StoreBusy:  # nothing was erased
                 self._open[space] = erased
+                erased.erased = False
                 raise
 
     async def close(self) -> None:
@@ -203,17 +208,17 @@ class Spaces:
 
     async def _opened(self, space: str, create: bool) -> _Open:
         used = self._open.get(space)
-        if used is not None and used.inode != _inode(used.store):
-            await self._open.pop(space).memory.close()  # another process erased it
-            used = None
         if self._closed:
             raise StoreError("These spaces are closed: make new Spaces.")
+        if used is not None and not await self._is_there(used):  # another process erased it
+            await self._open.pop(space).memory.close()
+            used = None
         if used is None:
             try:
                 store = await self._storage.open(space, create=create)
             except NoSuchSpace:
                 raise no_such_space(space) from None
-            used = self._open[space] = _Open(store, AsyncMemory(store, self.parts), _inode(store))
+            used = self._open[space] = _Open(store, AsyncMemory(store, self.parts))
         self._open.move_to_end(space)
         return used
 
@@ -225,11 +230,3 @@ class Spaces:
             async with self._lock(space):
                 if self._open.get(space) is each and not each.users:
                     await self._open.pop(space).memory.close()
-
-
-def _inode(store: Store) -> int:
-    """Of the file, if the space is one: it changes if another process erases the space."""
-    try:
-        return os.stat(getattr(store, "path", None) or "").st_ino
-    except FileNotFoundError:
-        return 0

@@ -36,6 +36,9 @@ class MemoryStore(SqliteStore):
             raise StoreError(f"{_WHERE} is closed: open it again.")
         return await self._thread.run(job)
 
+    async def exists(self) -> bool:
+        return await SqlStore.exists(self)
+
     async def _search_bytes(self, pieces: Collection[bytes]) -> Searched:
         if self.closed:
             return Searched()

@@ -148,6 +148,9 @@ class SqliteStore(SqlStore):
 
     # ------------------------------------------------------------ the file
 
+    async def exists(self) -> bool:
+        return self._file is not None and self._file.is_at(self.path)
+
     async def _size(self) -> int:
         return await self._connected(size, writes=False)
 

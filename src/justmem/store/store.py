@@ -261,6 +261,9 @@ class SqlStore(ABC):
         await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, state))
         return len(made)
 
+    async def exists(self) -> bool:
+        return await self._read(lambda db: db.first("1", "spaces") is not None)
+
     async def metadata(self) -> SpaceMetadata:
         return await self._read(partial(reads.metadata, size=await self._size()))
 

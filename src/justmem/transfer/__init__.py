@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -33,31 +33,39 @@ OnMoved = Callable[[int, int], None]  # sessions done, sessions in all
 
 
 async def export(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerator[str]:
-    """JSON Lines. The last one has the hash of all before it."""
+    """JSON Lines. The last one has the hash of all before it. StoreError if the space is erased
+    meanwhile."""
     metadata = await store.metadata()
+    ids = [record.id for record in await store.sessions()]
     head = Head(
         justmem=VERSION,
         space=store.space,
         made=made.isoformat(timespec="seconds"),
         embedder=metadata.embedder,
         dim=metadata.dim,
-        sessions=sum(metadata.stats.sessions.values()),
+        sessions=len(ids),
         cards=metadata.stats.cards,
         forgotten=tuple(metadata.forgotten),
         spending=tuple(metadata.spending),
     )
     yield head.text
-    sums = hashlib.sha256(head.text.encode())
-    async for whole in whole_sessions(store):
+    sums, left_out = hashlib.sha256(head.text.encode()), len(ids)
+    async for whole in whole_sessions(store, ids):
         text = SessionLine.of(whole, vectors=vectors).text
         sums.update(text.encode())
+        left_out -= 1
         yield text
-    yield End(sha256=sums.hexdigest()).text
+    if left_out and not await store.exists():
+        raise StoreError(f"The space {store.space!r} was erased during its export.")
+    yield End(sha256=sums.hexdigest(), left_out=left_out).text
 
 
-async def whole_sessions(store: Store) -> AsyncGenerator[StoredSession]:
-    """Every session in order of time. One that is forgotten meanwhile is left out."""
-    ids = [record.id for record in await store.sessions()]
+async def whole_sessions(
+    store: Store, ids: Sequence[str] | None = None
+) -> AsyncGenerator[StoredSession]:
+    """These sessions, or all in order of time. One that is forgotten meanwhile is left out."""
+    if ids is None:
+        ids = [record.id for record in await store.sessions()]
     for start in range(0, len(ids), BATCH):
         for whole in await store.read(ids[start : start + BATCH]):
             yield whole

@@ -115,6 +115,7 @@ _DERIVED = SessionLine.model_fields.keys() - _OWN  # fields with the names of De
 class End(Line):
     kind = "end"
     sha256: str  # of all lines before
+    left_out: _Count = 0  # sessions that were forgotten during the export
 
 
 _KINDS: dict[str, type[Line]] = {line.kind: line for line in (Head, SessionLine, End)}
@@ -165,6 +166,10 @@ def check(file: BinaryIO, name: str) -> tuple[Head, set[str]]:
     if line.sha256 != sums.hexdigest() or file.read(1):
         raise InvalidFile(
             f"{name} was changed after it was written: its checksum does not match. {_AGAIN}"
+        )
+    if len(ids) + line.left_out != head.sessions:
+        raise InvalidFile(
+            f"{name} is not complete: it has {len(ids)} of {head.sessions} sessions. {_AGAIN}"
         )
     return head, ids
 
