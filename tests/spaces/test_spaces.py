@@ -138,7 +138,7 @@ async def test_recall_needs_spaces_that_are_there(tmp_path: Path) -> None:
     async with spaces_in(tmp_path) as spaces:
         with pytest.raises(NotInMemory, match="'nobody'"):
             await spaces.recall("Where?", ["nobody"])
-        for wrong in ([], "ana", [3], None, 3):
+        for wrong in ([], "ana", [3], [["ana"]], None, 3, iter(())):
             with pytest.raises(InputError):
                 await spaces.recall("Where?", wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="must be a text, not 3"):

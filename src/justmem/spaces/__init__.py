@@ -159,11 +159,14 @@ class Spaces:
     ) -> SpacesEvidence:
         """The evidence of several spaces in one ranking, each card with its space. NotInMemory if
         one of them is not there."""
-        if isinstance(spaces, str) or not isinstance(spaces, Iterable) or not spaces:
+        if isinstance(spaces, str) or not isinstance(spaces, Iterable):
             raise InputError(f"spaces must be a list of names of spaces, not {describe(spaces)}.")
+        names = [as_text(name, "The name of a space") for name in spaces]
+        if not names:
+            raise InputError("spaces is empty: name one space or more.")
         found = {}
         # One after another, because they share the processor and the models.
-        for name in dict.fromkeys(spaces):
+        for name in dict.fromkeys(names):
             async with self.use(name, create=False) as memory:
                 evidence = await memory.recall(question, at=at, speaker=speaker, plan=plan)
             if evidence.receipt.calls:
