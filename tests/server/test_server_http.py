@@ -293,7 +293,7 @@ def test_a_space_erased_by_another_process_is_gone_here_too(server: Running) -> 
 
 def test_the_export_holds_every_session_with_its_words(ana: httpx.Client) -> None:
     head, *rest = map(json.loads, ana.get("/v1/spaces/ana/export").text.splitlines())
-    assert (head["justmem"], head["space"]) == (1, "ana")
+    assert (head["justmem"], head["space"]) == (2, "ana")
     assert len([each for each in rest if each["is"] == "session"]) == head["sessions"]
     assert "Bought a gravel bike" in str(rest)
 
